@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Misuse of a ring by its program, reported to its log: with URCCL_CHECK. */
+/* Reports misuse of a ring to its log, in a program with URCCL_CHECK. */
 #include "ring/ring.h"
 
 enum misuse { TWO_PRODUCERS, SEEN_TWICE, WAITS_UNSUBMITTED, CLOSES_UNSUBMITTED };
 
-/* 1: for the first time, and somebody hears of it. */
+/* 1: the first time, and there is a log. */
 static int is_new(struct ring *r, enum misuse what)
 {
 	uint32_t bit = 1u << what;
@@ -12,7 +12,7 @@ static int is_new(struct ring *r, enum misuse what)
 	return r->log && !(__atomic_fetch_or(&r->check.announced, bit, __ATOMIC_RELAXED) & bit);
 }
 
-/* A thread has the producer's part from its first entry until it has submitted all. */
+/* A thread is the producer from its first entry until it has submitted all. */
 static void check_producer(struct ring *r, const char *call)
 {
 	uintptr_t before = load_relaxed(&r->check.producer), self = (uintptr_t)pthread_self();

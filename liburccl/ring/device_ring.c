@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes of a device ring: pages in which kernels store entries, and the engine how they ended. */
+/* Lanes of a device ring: in these pages kernels store entries, and the engine their results. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -51,8 +51,7 @@ void device_ring_close(struct device_ring *d)
 	free(d);
 }
 
-/* Without a branch for each lane, so that the loads, of a cache line each, do not wait for each
- * other. */
+/* No branch per lane, so that the loads, one cache line each, overlap. */
 int device_ring_is_empty(const struct device_ring *d)
 {
 	uint64_t found = 0, slot;
@@ -66,7 +65,7 @@ int device_ring_is_empty(const struct device_ring *d)
 	return !(found & LAP_FLAGS);
 }
 
-/* The word with the lap bit first: the other one of its 16 bytes was stored with it, or before. */
+/* Loads words with lap bits first: the other word of their 16 bytes is stored no later. */
 int device_lane_take(struct device_ring *d, uint32_t lane, struct urccl_sqe *sqe)
 {
 	struct device_lane *l = &d->lane[lane];
@@ -85,7 +84,7 @@ int device_lane_take(struct device_ring *d, uint32_t lane, struct urccl_sqe *sqe
 	w[0] &= ~LAP_FLAGS;
 	w[1] = load_relaxed(&at[1]);
 	w[2] = load_relaxed(&at[2]);
-	w[3] = (uint64_t)((int64_t)(w[3] << 1) >> 1); /* an addend of 63 bits has a sign */
+	w[3] = (uint64_t)((int64_t)(w[3] << 1) >> 1); /* sign-extend an addend of 63 bits */
 	w[4] = load_relaxed(&at[4]);
 	w[5] &= ~LAP;
 	w[6] = load_relaxed(&at[6]);

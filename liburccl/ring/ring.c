@@ -34,7 +34,7 @@ static int ring_check(const struct urccl_ring_params *p)
 	return 0;
 }
 
-/* Two slots an entry, for its end and for an outcome that comes before, and the events'. */
+/* Two slots per entry, for its end and for an earlier outcome, and the events'. */
 static uint32_t cq_slots(const struct urccl_ring_params *p)
 {
 	uint32_t n = 2;
@@ -44,7 +44,7 @@ static uint32_t cq_slots(const struct urccl_ring_params *p)
 	return n;
 }
 
-/* The arrays behind struct ring, which has pages of its own. */
+/* Offsets of the arrays behind struct ring, which has its own pages. */
 struct layout {
 	uint64_t sqes, exts, cqes, is_event, notes, end;
 };
@@ -68,8 +68,8 @@ static struct layout ring_layout(uint32_t sq, uint32_t cq)
 	return l;
 }
 
-/* Private and anonymous: the kernel wipes no other pages in a forked child. There the head of the
- * ring is zero, so that its flags say dead to every call. */
+/* MADV_WIPEONFORK needs private anonymous pages. In a forked child the head of the ring is zero, so
+ * that its flags tell every call to fail. */
 static int ring_map(uint64_t len, uint64_t head, void **mem)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -161,8 +161,8 @@ void ring_close(struct ring *r)
 	munmap(r, r->map_len);
 }
 
-/* Gives the credits of events that were seen back. A slot that was posted to again since gave its
- * own back then, so what lies more than one round behind is not looked at. */
+/* Takes back the credits of events that were seen. A slot that was posted to again gave its credit
+ * back then, so slots more than one round behind are skipped. */
 static void events_walk(struct ring *r)
 {
 	uint32_t head = load_acquire(&r->consumer_line.cq_head);
@@ -214,8 +214,8 @@ static void ring_notify(struct ring *r, uint32_t how)
 		futex_wake(&r->arm_line.cq_arm);
 }
 
-/* What the program waits for is there, as far as it lets itself be woken. wake_tail: behind the
- * last CQE of this burst that wakes; those of earlier bursts have woken whom they were to wake. */
+/* 1: a counter has reached a wake-up mark of the program. wake_tail: behind the last CQE of this
+ * burst that wakes; earlier bursts have done their wake-ups. */
 static int ring_wanted(const struct ring *r, int wakes, uint32_t wake_tail, uint32_t done)
 {
 	if (wakes && (int32_t)(wake_tail - load_relaxed(&r->arm_line.cq_wake_at)) >= 0)
@@ -231,7 +231,7 @@ int ring_publish(struct ring *r)
 	assert(r->own.pending);
 	r->own.pending = 0;
 	if (r->pub.flags & URCCL_RING_INLINE) {
-		/* The thread that looks is this one, and it never sleeps on the announcement. */
+		/* This thread is the consumer too, and never sleeps on these words. */
 		store_relaxed(&r->publish_line.sq_done, done);
 		store_relaxed(&r->publish_line.cq_tail, tail);
 		return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's side of a ring: its memory, taking entries, posting completions, waking. The engine
- * is the only caller of what is marked so; the words themselves are in abi.h. */
+/* The library's side of a ring: its memory, taking entries, posting completions, waking. Only the
+ * engine calls the functions under "engine"; the shared words are in abi.h. */
 #ifndef RING_H
 #define RING_H
 
@@ -8,8 +8,8 @@
 
 #define RING_ENTRIES_MAX 32768u
 
-/* struct urccl_ring is the first member, so that the program's pointer is ours. Pages of their own,
- * zeroed in a forked child. Lines are laid out by writer. */
+/* struct urccl_ring is the first member, so that the program's pointer is ours. It has its own
+ * pages, zeroed in a forked child. Cache lines are grouped by writer. */
 struct ring {
 	struct urccl_ring pub;
 	uint64_t map_len;
@@ -17,23 +17,23 @@ struct ring {
 	struct mailbox *home;		/* mailbox of the engine: the doorbell of a sleeping
 					 * progress thread */
 	void (*drive)(void *arg);	/* INLINE: runs the engine once */
-	/* INLINE: sleeps on the ring's fd until a device, the mailbox or a deadline wants the
-	 * engine, at most ns. 0 or -EINTR; with ns 0 it only arms the fd for all of them, and gives
-	 * 1 if one wants the engine already. */
+	/* INLINE: sleeps on the ring's fd until a device, the mailbox or a deadline needs the
+	 * engine, at most ns. 0 or -EINTR; with ns 0 it only arms the fd, and returns 1 if the
+	 * engine is needed already. */
 	int (*sleep)(void *arg, uint64_t ns);
 	void *arg;
-	const struct clock *clock;	/* that waits go by; NULL: the real one */
+	const struct clock *clock;	/* for waits; NULL: the real one */
 	uint64_t spin_ns;		/* how long urccl_wait() spins before it sleeps; NEVER_NS:
 					 * for ever */
-	uint32_t *prepared;		/* where it is told; NULL: nowhere */
-	const struct log *log;		/* who hears of misuse; NULL: nobody */
+	uint32_t *prepared;		/* export of ring_unsubmitted(); NULL: none */
+	const struct log *log;		/* for misuse; NULL: not reported */
 	struct device_ring *device;	/* its entries come from lanes; NULL: from the program */
-	struct {			/* what check.c knows, of a program with URCCL_CHECK */
+	struct {			/* state of check.c, with URCCL_CHECK */
 		uintptr_t producer;	/* the thread that took the last entry; 0: no check yet */
-		uint32_t announced;	/* kinds of misuse: a bit each */
+		uint32_t announced;	/* bit per kind of misuse reported */
 	} check;
 
-	/* Engine's, read by the producer at each entry: so nothing that changes often. */
+	/* Engine's, read by the producer at each entry, so it must change rarely. */
 	struct {
 		_Alignas(64) uint32_t sq_flags;
 		uint32_t skipped;
@@ -47,7 +47,7 @@ struct ring {
 		_Alignas(64) uint32_t cq_head;
 		uint32_t ended;
 	} consumer_line;
-	struct {			/* consumer's, looked at by the engine once a burst */
+	struct {			/* consumer's, read by the engine once a burst */
 		_Alignas(64) uint32_t cq_arm;
 		uint32_t cq_wake_at;
 		uint32_t sq_wake_at;
@@ -64,10 +64,8 @@ struct ring {
 		uint32_t done;		/* entries ended, published or not */
 		uint32_t announced;	/* CQEs posted by the last ring_publish() */
 		uint32_t events_unseen;	/* event slots in use */
-		uint32_t walked;	/* CQ slots up to here were looked at for events given
-					 * back */
-		uint8_t *is_event;	/* a byte a CQ slot: it holds an event whose credit is
-					 * out */
+		uint32_t walked;	/* CQ slots up to here were checked for seen events */
+		uint8_t *is_event;	/* byte per CQ slot: its event still holds a credit */
 		uint8_t *notes;		/* pub.notes, writable */
 		uint32_t pending;	/* something posted and not published */
 	} own;
@@ -104,13 +102,13 @@ static inline uint32_t ring_submitted(const struct ring *r)
 	return __atomic_load_n(&r->producer_line.sq_tail, __ATOMIC_SEQ_CST) - r->own.sq_head;
 }
 
-/* The i-th of them. */
+/* The i-th submitted entry. */
 static inline const struct urccl_sqe *ring_sqe(const struct ring *r, uint32_t i)
 {
 	return &r->pub.sqes[(r->own.sq_head + i) & r->pub.sq_mask];
 }
 
-/* Its second half. */
+/* The entry's second half. */
 static inline const struct urccl_ext *ring_ext(const struct ring *r, const struct urccl_sqe *sqe)
 {
 	return &r->pub.exts[sqe - r->pub.sqes];
@@ -122,17 +120,17 @@ static inline void ring_taken(struct ring *r, uint32_t n)
 	store_release(&r->own.sq_head, r->own.sq_head + n);
 }
 
-/* A CQE slot to fill; every entry has its own two reserved, so there always is one. The caller
- * fills all of it. */
+/* A CQE slot, which the caller must fill completely. Every entry has its own two reserved, so there
+ * always is one. */
 static inline struct urccl_cqe *ring_post(struct ring *r, int no_wake)
 {
 	uint32_t slot = r->own.tail & r->pub.cq_mask;
 	struct urccl_cqe *cqe = &r->pub.cqes[slot];
 
-	/* Signed: a program that takes more than there is harms nobody else. */
+	/* Signed: a program that takes too many harms only itself. */
 	assert((int32_t)(r->own.tail - load_relaxed(&r->consumer_line.cq_head)) <=
 	       (int32_t)r->pub.cq_mask);
-	/* The event that was here was seen, else the slot would not be free. */
+	/* The slot is free, so its event was seen. */
 	if (r->own.events_unseen && r->own.is_event[slot]) {
 		r->own.is_event[slot] = 0;
 		r->own.events_unseen--;
@@ -144,20 +142,19 @@ static inline struct urccl_cqe *ring_post(struct ring *r, int no_wake)
 	return cqe;
 }
 
-/* A slot for an event and its note (URCCL_NOTE_MAX bytes), or NULL: all event slots are unseen, try
+/* A slot for an event and its note (URCCL_NOTE_MAX bytes), or NULL: no event slot is free, retry
  * later. */
 struct urccl_cqe *ring_post_event(struct ring *r, void **note);
 
-/* A sleep that an event slot of this ring may end is announced to the consumer, if all are in use;
- * 1: some were given back meanwhile, not announced. */
+/* Before a sleep: asks the consumer to wake the engine when an event slot is freed, if all are in
+ * use; 1: some were freed meanwhile, not announced. */
 int ring_arm_slots(struct ring *r);
 
-/* Makes what was posted visible (there is something: own.pending) and wakes the program if that is
- * what it armed for. Returns 1 if it did. */
+/* Makes posted completions visible (own.pending must be set) and wakes the program if it armed for
+ * them. Returns 1 if it did. */
 int ring_publish(struct ring *r);
 
-/* In a long burst: a program that looks has something to do meanwhile. ring_publish() is due all
- * the same. */
+/* Makes completions visible during a long burst, without a wake-up. ring_publish() is still due. */
 static inline void ring_show(struct ring *r)
 {
 	store_release(&r->publish_line.sq_done, r->own.done);
@@ -181,28 +178,28 @@ struct device_lane {
 };
 
 struct device_ring {
-	struct urccl_device_lane *words; /* with the slots, pages of their own, which a forked
-					  * child does not have */
+	struct urccl_device_lane *words; /* words and slots have their own pages, which a forked
+					  * child lacks */
 	const uint64_t *slots;		 /* 8 words each */
 	uint64_t len;			 /* bytes of these pages */
 	uint8_t *done;			 /* per slot: its entry has ended, and an earlier one has
 					  * not */
 	uint32_t lanes, entries;	 /* entries: slots of a lane, */
-	uint32_t share;			 /* and those that are taken at a time */
+	uint32_t share;			 /* and how many are taken at a time */
 	uint32_t records;		 /* entries of its ring: a share for each lane */
-	uint32_t busy;			 /* the program's: the engine is not to sleep */
+	uint32_t busy;			 /* the program's: the engine must not sleep */
 	struct device_lane lane[];
 };
 
 /* entries: a power of two. 0 or -ENOMEM with fail() text. */
 int device_ring_open(uint32_t lanes, uint32_t entries, struct device_ring **out);
 void device_ring_close(struct device_ring *d);
-/* Takes the lane's next entry, without its lap bits, if all of it is there. Its index is what taken
- * was before. 1, or 0: it is not. */
+/* Takes the lane's next entry, without its lap bits, if it is complete. Its index is the old value
+ * of taken. 1, or 0: it is not. */
 int device_lane_take(struct device_ring *d, uint32_t lane, struct urccl_sqe *sqe);
-/* 1: no lane has a next entry, or a part of one with its lap bit. */
+/* 1: no lane has a next entry, nor its first word. */
 int device_ring_is_empty(const struct device_ring *d);
-/* An entry that was taken has failed, or has ended; index: the low half. */
+/* A taken entry has failed, or has ended; index: its low half. */
 void device_lane_failed(struct device_ring *d, uint32_t lane, uint32_t index, int64_t res);
 void device_lane_ended(struct device_ring *d, uint32_t lane, uint32_t index);
 
@@ -213,7 +210,7 @@ static inline void ring_passed(struct ring *r, uint32_t n)
 	store_relaxed(&r->pub.sqe_tail, r->producer_line.sq_tail);
 }
 
-/* Whether a CQE may be posted for an entry that came from a lane. The slots of events stay free. */
+/* 1: a CQE may be posted for an entry from a lane. Event slots stay reserved. */
 static inline int ring_has_slot(const struct ring *r)
 {
 	return r->own.tail - load_relaxed(&r->consumer_line.cq_head) + r->event_slots <=

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's side of a ring that is not inline: waiting, arming, ringing. */
+/* The program's side of a ring: waiting, arming, waking the engine. */
 #include "ring/ring.h"
 
-/* What a wait is for: *cq_tail at cq_at, or *sq_done at sq_at, whichever comes first. NEVER on top
- * of a counter is further than it gets while somebody waits. */
+/* A wait ends when *cq_tail reaches cq_at or *sq_done reaches sq_at. No counter advances by NEVER
+ * during a wait. */
 #define NEVER 0x7fffffffu
 struct goal {
 	uint32_t cq_at, sq_at;
@@ -35,8 +35,8 @@ static void goal_cqes(const struct ring *r, struct goal *g, uint32_t n)
 	g->cq_at = load_relaxed(&r->consumer_line.cq_head) + n;
 }
 
-/* Room is counted as if the CQEs that are there had been seen. Without room to wait for, the
- * producer's word is not looked at: it may be another thread's. */
+/* Counts room as if all posted CQEs had been seen. With n 0 it does not read sqe_tail, which may be
+ * another thread's. */
 static void goal_room(const struct ring *r, struct goal *g, uint32_t n)
 {
 	if (n)
@@ -45,9 +45,9 @@ static void goal_room(const struct ring *r, struct goal *g, uint32_t n)
 		g->sq_at = load_relaxed(&r->publish_line.sq_done) + NEVER;
 }
 
-/* An engine that sleeps with events for which there was no slot is told of those that were given
- * back: this thread is about to do nothing. The other half of the hand-shake in ring_arm_slots();
- * the inlines stored the head with less, so it is stored once more. */
+/* Wakes an engine that sleeps for lack of event slots, as this thread is about to sleep. The other
+ * half of the handshake in ring_arm_slots(): the inlines store cq_head with less than seq_cst, so
+ * it is stored again. */
 static void slots_given(struct ring *r)
 {
 	uint32_t head = load_relaxed(&r->consumer_line.cq_head);
@@ -57,8 +57,8 @@ static void slots_given(struct ring *r)
 		wake_write(r->home->fd);
 }
 
-/* Announces the consumer's sleep. 1: what it waits for is there, not announced; if the engine was
- * first, its wake-up is an empty one, which the next call drains. */
+/* Announces the consumer's sleep. 1: the goal is reached, not announced; if the engine saw the
+ * announcement first, the next call drains its wake-up. */
 static int announce(struct ring *r, const struct goal *g, uint32_t how)
 {
 	if (reached(r, g))
@@ -76,7 +76,7 @@ static int announce(struct ring *r, const struct goal *g, uint32_t how)
 	return 1;
 }
 
-/* INLINE: the fd stands for what the engine sleeps on, so there is nothing to announce to. */
+/* INLINE: the fd covers all that the engine sleeps on, so nothing is announced. */
 static int arm_inline(struct ring *r, const struct goal *g)
 {
 	if (reached(r, g))
@@ -110,7 +110,7 @@ int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n)
 	return announce(r, &g, URCCL_ARM_FD);
 }
 
-/* Looks for as long as the ring's setting says, but not beyond until. 1: it is there. */
+/* Spins until the time `until`. 1: the goal is reached. */
 static int ring_spin(struct ring *r, const struct goal *g, uint64_t until)
 {
 	uint32_t is_inline = r->pub.flags & URCCL_RING_INLINE;
@@ -129,7 +129,7 @@ static int ring_spin(struct ring *r, const struct goal *g, uint64_t until)
 	return 0;
 }
 
-/* 0, or -EINTR. Waking for nothing is fine: the caller looks again. */
+/* 0, or -EINTR. May wake early: the caller checks again. */
 static int sleep_until(struct ring *r, const struct goal *g, uint64_t now, uint64_t until)
 {
 	uint64_t ns = until == NEVER_NS ? NEVER_NS : until - now;
@@ -149,7 +149,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The sum, or NEVER_NS where it passes the end. */
+/* The sum, or NEVER_NS on overflow. */
 static uint64_t add_ns(uint64_t at, uint64_t by)
 {
 	return by > NEVER_NS - at ? NEVER_NS : at + by;
@@ -180,7 +180,7 @@ static int wait_for(struct ring *r, struct goal *g, uint64_t timeout_ns, uint64_
 	gathered = min_wait_ns ? add_ns(now, min_wait_ns) : NEVER_NS;
 	spun = add_ns(now, r->spin_ns);
 	for (;;) {
-		if (now >= gathered) { /* long enough: one will do */
+		if (now >= gathered) { /* min_wait_ns is over: one will do */
 			goal_cqes(r, g, 1);
 			gathered = NEVER_NS;
 		}
@@ -200,7 +200,7 @@ static int wait_for(struct ring *r, struct goal *g, uint64_t timeout_ns, uint64_
 	}
 }
 
-/* The program's arguments, of this or an older or newer header. */
+/* Copies the program's arguments, of this or an older or newer header. */
 static int wait_args(struct urccl_wait_args *a, const struct urccl_wait_args *args,
 		     const struct urccl_ring *ring)
 {

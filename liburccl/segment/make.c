@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The segment's file, and who has which of its records. */
+/* Creates the segment's file and assigns its records. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,15 +14,15 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-#define PEERS_STEP 64u /* peers' records are allocated so many at a time */
+#define PEERS_STEP 64u /* peer records allocated at a time */
 
 struct segment_file {
 	struct segment *s;
 	int fd;					 /* -1: private memory */
-	uint64_t bytes, entries_at, entry_bytes; /* not read from the file, which is not trusted */
+	uint64_t bytes, entries_at, entry_bytes; /* kept here: the file is not trusted */
 	uint32_t npeers;
 	pthread_mutex_t
-		lock; /* of rings: who has which records is in s->rings, first and records */
+		lock; /* guards used and own, and the words first and records of each of s->rings */
 	uint32_t used[SEGMENT_RINGS];
 	struct {
 		uint32_t first, n;
@@ -46,7 +46,7 @@ static int file_new(void)
 	return memfd_open(name);
 }
 
-/* Makes the pages of [at, at + len) be there, for a store to find them. */
+/* Allocates the pages of [at, at + len), so that no store faults for lack of them. */
 static int file_fill(int fd, uint64_t at, uint64_t len)
 {
 	while (fallocate(fd, 0, (off_t)at, (off_t)len))
@@ -55,7 +55,7 @@ static int file_fill(int fd, uint64_t at, uint64_t len)
 	return 0;
 }
 
-/* Mapped first: from then on nobody else can write to it, where the kernel has that seal. */
+/* Called after mmap(): from then on nobody else can write to it, if the kernel has that seal. */
 static int file_seal(int fd)
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -79,7 +79,7 @@ static int file_map(int fd, uint64_t bytes, struct segment **s)
 	if (p == MAP_FAILED)
 		return -errno;
 	err = file_seal(fd);
-	/* A forked child has no context: it is not to hold its words either. */
+	/* A forked child has no context, so it must not have the segment either. */
 	if (!err && madvise(p, bytes, MADV_DONTFORK))
 		err = -errno;
 	if (err) {
@@ -182,7 +182,7 @@ struct segment_view segment_view_own(const struct segment_file *f)
 
 /* ---- rings ---- */
 
-/* Where n records in a row are free, or SEGMENT_ENTRIES. */
+/* The first of n free records in a row, or SEGMENT_ENTRIES. */
 static uint32_t entries_find(const struct segment_file *f, uint32_t n)
 {
 	uint32_t at = 0, i;
@@ -192,7 +192,7 @@ static uint32_t entries_find(const struct segment_file *f, uint32_t n)
 
 		if (f->own[i].n && at < end && first < at + n) {
 			at = end;
-			i = UINT32_MAX; /* those before may be in the way now */
+			i = UINT32_MAX; /* earlier rings may overlap now */
 		}
 	}
 	return at + n <= SEGMENT_ENTRIES ? at : SEGMENT_ENTRIES;

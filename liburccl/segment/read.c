@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at a segment, which may be another process's and anything at all. */
+/* Reads a segment, which may be another process's and is not trusted. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ int segment_view_open(int fd, struct segment_view *v)
 	int seals = fcntl(fd, F_GET_SEALS), err;
 	void *p;
 
-	/* Of a file that can shrink, pages may go while they are read. */
+	/* A file that can shrink may lose pages while they are read. */
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) ||
 	    (uint64_t)st.st_size < sizeof(struct segment))
 		return -EPROTO;
@@ -50,9 +50,9 @@ void segment_view_close(struct segment_view *v)
 	v->s = NULL;
 }
 
-/* ---- what is in it ---- */
+/* ---- contents ---- */
 
-/* A look may come in between: what is more than it knows is. */
+/* Extends the 32-bit counter now to 64 bits; all is its value at an earlier export. */
 static uint64_t count_of(const uint64_t *all, const uint32_t *now)
 {
 	uint64_t n = load_relaxed(all);
@@ -68,7 +68,7 @@ void segment_ring_counts(const struct segment_ring *r, uint64_t *taken, uint64_t
 		*taken = *ended;
 }
 
-/* Of all rings. */
+/* Sums up all rings, open and closed. */
 static void count_entries(const struct segment *s, uint64_t *taken, uint64_t *ended)
 {
 	uint64_t t, n;
@@ -120,7 +120,7 @@ uint32_t segment_ring_records(const struct segment_ring *r)
 	return records <= SEGMENT_ENTRIES - first ? records : SEGMENT_ENTRIES - first;
 }
 
-/* The record of this number, or NULL: it would not be within the file. */
+/* The record with this number, or NULL if it would lie outside the file. */
 static const struct segment_entry *entry_at(const struct segment_view *v, uint64_t number)
 {
 	uint64_t at = load_relaxed(&v->s->head.entries_at);
@@ -133,7 +133,7 @@ static const struct segment_entry *entry_at(const struct segment_view *v, uint64
 	return (const void *)((const char *)v->s + at + number * each);
 }
 
-/* The engine may write the words meanwhile: each is read once. */
+/* The engine may write meanwhile, so each word is read once. */
 __attribute__((no_sanitize("thread"))) int segment_entry_get(const struct segment_view *v,
 							     const struct segment_ring *r,
 							     uint32_t i,
@@ -158,7 +158,7 @@ __attribute__((no_sanitize("thread"))) int segment_entry_get(const struct segmen
 	return out->state != SEGMENT_FREE && out->state < SEGMENT_STATES;
 }
 
-/* Looking at those that are not there would make them be there. */
+/* Reading records beyond peers_there would allocate their pages. */
 uint32_t segment_npeers(const struct segment_view *v)
 {
 	uint64_t most = (v->bytes - sizeof(*v->s)) / sizeof(struct segment_peer);
@@ -222,7 +222,7 @@ void segment_latency_add(struct segment_latency *l, const struct segment *s, uin
 uint64_t segment_quantile(const struct segment_latency *l, double q)
 {
 	double at = (double)l->ended * q;
-	/* Counts that nobody counted may pass every number. */
+	/* The counts are not trusted: as a double, ended may be 2^64. */
 	uint64_t rank = at < 0x1p64 ? (uint64_t)at : UINT64_MAX, seen = l->at_once;
 	uint32_t i, last = 0;
 

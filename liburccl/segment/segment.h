@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a context shows of itself: one memory file of sealed size, "urccl-PID", that a tool of the
- * same user finds among the process's open descriptors and maps to read, also when the process is
+ * A context's public state: one memory file of sealed size, "urccl-PID". A tool of the same user
+ * finds it among the process's open descriptors and maps it read-only, even if the process is
  * stuck or stopped. Nothing is left behind when the process is gone.
  *
  * Every word has one writer and is stored whole, relaxed: each is right by itself, and two of them
- * may be of different moments. A reader takes nothing for granted: indices, counts and texts are
- * checked where they are used, and the size cannot change under it.
+ * may be of different moments. A reader trusts nothing: it checks indices, counts and texts where
+ * it uses them, and the size cannot change under it.
  *
- * The engine's own records of entries are in the file, at the stride that the head says: an entry
- * is shown by being written. A reader may load a word while the engine stores it, without any
+ * The engine's own records of entries are in the file, at the stride that the head gives, so an
+ * entry needs no extra copy. A reader may load a word while the engine stores it, without any
  * order between the two.
  *
  * The file is sparse: the head is allocated when it is made, entries when their ring is opened,
- * peers when they are met, so that no store on the data path can meet a missing page.
+ * peers when they connect, so that no store on the data path meets a missing page.
  */
 #ifndef SEGMENT_H
 #define SEGMENT_H
@@ -23,36 +23,36 @@
 #include <liburccl.h>
 
 #define SEGMENT_MAGIC	   0x746e656d67657375ull
-#define SEGMENT_VERSION	   6u /* of this layout: another is not read */
+#define SEGMENT_VERSION	   6u /* layout; readers refuse any other */
 #define SEGMENT_PREFIX	   "urccl-"
 #define SEGMENT_RINGS	   256u
-#define SEGMENT_ENTRIES	   65536u /* of all rings */
+#define SEGMENT_ENTRIES	   65536u /* in all rings */
 #define SEGMENT_DEVICES	   16u
 #define SEGMENT_SETTINGS   96u
 #define SEGMENT_CLASSES	   3u
 #define SEGMENT_CELL_BITS  4u /* 16 cells a power of two: 6 % wide */
 #define SEGMENT_CELL_STEPS (1u << SEGMENT_CELL_BITS)
-#define SEGMENT_CELLS	   (61u * SEGMENT_CELL_STEPS) /* every time there is */
+#define SEGMENT_CELLS	   (61u * SEGMENT_CELL_STEPS) /* for all 64-bit times */
 
 #ifndef URCCL_STATISTICS
 #define URCCL_STATISTICS 1 /* 0: a build that keeps no statistics, to see what they cost */
 #endif
 
-/* Entries of a class and kind are a flow, class * SEGMENT_FLOWS + kind. */
+/* A flow is the entries of one class and kind: class * SEGMENT_FLOWS + kind. */
 enum segment_kind { SEGMENT_READ, SEGMENT_WRITE, SEGMENT_NOTIFY, SEGMENT_FLOWS };
 #define SEGMENT_ALL_FLOWS (SEGMENT_CLASSES * SEGMENT_FLOWS)
 
 struct segment_count {
-	uint64_t taken, ended; /* of rings that are closed */
+	uint64_t taken, ended; /* in closed rings */
 	uint64_t failed, cancelled, timed_out;
 	uint64_t chunks, merged;
 	uint64_t notes_sent, notes_received;
 	uint64_t turns, sleeps, wakes;
 };
 
-/* Of those that succeeded: bytes; how many ended in the turn that took them; and of the others ns
- * from the end of that turn to the engine's last look at the clock before they ended, less than a
- * turn too few. */
+/* Successful entries: bytes; at_once: how many ended in the turn that took them; cells: for the
+ * others, ns from the end of that turn to the engine's last clock reading before they ended, so
+ * less than a turn too few. */
 struct segment_flow {
 	uint64_t bytes, at_once;
 	uint64_t cells[SEGMENT_CELLS];
@@ -62,30 +62,30 @@ enum segment_engine_state { SEGMENT_RUNS, SEGMENT_SLEEPS };
 
 /* The engine's thread writes it. */
 struct segment_engine {
-	uint64_t updated_ns; /* CLOCK_MONOTONIC when it last exported of itself and its rings:
-			      * before it slept, and once a millisecond or so */
-	uint64_t wake_at_ns; /* asleep: until then at most; ~0: until something comes */
+	uint64_t updated_ns; /* CLOCK_MONOTONIC of its last export of itself and its rings: before
+			      * each sleep, and about once a millisecond */
+	uint64_t wake_at_ns; /* asleep: latest wake-up; ~0: no limit */
 	uint32_t state;	     /* enum segment_engine_state */
-	uint32_t chunks;     /* that devices had at that look */
+	uint32_t chunks;     /* in flight at that export */
 	uint32_t watched;    /* id of the ring that watches all peers; 0: none */
-	uint32_t slots;	     /* of staging memory for GPUs, 1 MiB each; 0: there is none */
-	uint32_t slots_used; /* of them, at that look */
+	uint32_t slots;	     /* staging slots for GPUs, 1 MiB each; 0: none */
+	uint32_t slots_used; /* in use at that export */
 	uint32_t reserved;
 	struct segment_count count;
 	struct segment_flow flows[SEGMENT_ALL_FLOWS];
 };
 
-/* The engine writes what it told at its last look; id, entries, first and records are of whoever
- * opened the ring. prepared is also told by a thread that waits or dumps. */
+/* The engine writes the counts at each export; the thread that opens the ring writes id, entries,
+ * first and records. A thread that waits or dumps also writes prepared. */
 struct segment_ring {
 	uint32_t id; /* 0: no ring; written last */
 	uint32_t entries;
-	uint32_t first, records; /* the numbers of its entries' records; records 0: there was no
-				  * room for them */
+	uint32_t first, records; /* its entries' records, by number; records 0: there was no room
+				  * for them */
 	uint32_t waiting;     /* submitted and not taken */
 	uint32_t unseen;      /* CQEs */
-	uint32_t taken, ended; /* entries; told at each batch */
-	uint64_t all_taken, all_ended; /* the same at the last look, but with more bits */
+	uint32_t taken, ended; /* entries; written each batch */
+	uint64_t all_taken, all_ended; /* the same in 64 bits, at that export */
 	uint32_t prepared;	       /* taken by the program and not submitted */
 	uint32_t reserved;
 };
@@ -106,10 +106,10 @@ enum segment_entry_state {
 
 enum segment_entry_bits {
 	SEGMENT_STOPPING = 1 << 0,
-	SEGMENT_AWAITS = 1 << 25, /* WAITING, for a word of the program too */
+	SEGMENT_AWAITS = 1 << 25, /* WAITING, also for a word in memory */
 };
 
-/* The first members of an entry's record in the engine, struct op, in the same places. */
+/* The first members of struct op, the engine's record of an entry, at the same offsets. */
 struct segment_entry {
 	struct urccl_sqe sqe;
 	uint64_t started_ns;	/* 0: it was just taken */
@@ -125,7 +125,7 @@ struct segment_peer {
 	uint64_t incarnation;
 	uint64_t id;	    /* its address in the engine */
 	uint32_t transport; /* engine: enum urccl_transport */
-	uint32_t missed;    /* control thread: one that was tried before it, and its errno << 8 */
+	uint32_t missed;    /* control thread: one that failed before it, and its errno << 8 */
 	uint64_t bytes[2];  /* engine: read, written */
 	uint32_t watched;   /* engine: id of the ring that watches this one; 0: none */
 	uint32_t parked;    /* engine: notifications of it that no ring has yet */
@@ -143,19 +143,19 @@ struct segment_head {
 	uint64_t magic; /* written last */
 	uint32_t version;
 	uint32_t npeers; /* records in peers[] */
-	uint64_t bytes;	 /* of the whole */
+	uint64_t bytes;	 /* size of the file */
 	uint64_t incarnation;
 	uint64_t opened_ns; /* CLOCK_MONOTONIC */
-	uint32_t pid;	    /* as its own namespace has it */
+	uint32_t pid;	    /* in its own PID namespace */
 	uint32_t is_inline;
 	char library[16];
 	uint32_t ndevices;
-	uint32_t entry_bytes; /* from one entry's record to the next; the first is at: */
+	uint32_t entry_bytes; /* stride of entries' records; the first is at: */
 	uint64_t entries_at;
 	struct segment_device devices[SEGMENT_DEVICES];
 	char left_out[512];   /* transports that did not open, and why */
 	char alone[128];      /* why no other process can read this; "" if it can */
-	/* Those that are not the defaults: "listen = \"\" (params)"; the first empty one ends them. */
+	/* Settings other than the defaults: "listen = \"\" (params)"; an empty one ends them. */
 	char settings[SEGMENT_SETTINGS][320];
 	uint32_t peers_there; /* control thread: peers' records that are allocated */
 	uint32_t reserved1;
@@ -168,7 +168,7 @@ struct segment {
 	_Alignas(64) struct segment_peer peers[];
 };
 
-/* A segment, and how long it is for sure. */
+/* A segment and its verified size. */
 struct segment_view {
 	const struct segment *s;
 	uint64_t bytes;
@@ -185,14 +185,13 @@ struct segment_params {
 	uint32_t entry_bytes;
 };
 
-/* Where no memory file can be had the words are private and *why in the head says so; NULL: no
- * memory at all. */
+/* Without a memory file the segment is private and head.alone says why; NULL: no memory. */
 struct segment_file *segment_open(const struct segment_params *p);
 void segment_close(struct segment_file *f);
 struct segment *segment_of(const struct segment_file *f);
 struct segment_view segment_view_own(const struct segment_file *f);
-/* Any thread: a ring's record, and in *records those of its entries, zeroed, or NULL: no room for
- * them. NULL: there is none left. */
+/* Any thread. A ring's record, or NULL: none is left. *records: the records of its entries, zeroed,
+ * or NULL: no room for them. */
 struct segment_ring *segment_ring_take(struct segment_file *f, uint32_t id, uint32_t entries,
 				       void **records);
 void segment_ring_give(struct segment_file *f, struct segment_ring *r);
@@ -204,14 +203,14 @@ void segment_peer_give(struct segment_peer *p);
 
 /* ---- the reader's side: read.c, text.c ---- */
 
-/* Maps the file behind fd, which may be anything. 0; -EPROTO: it is none of ours; -ENOTSUP: of
- * another version; or -errno. */
+/* Maps the file behind fd, which may be any file. 0; -EPROTO: not a segment; -ENOTSUP: another
+ * version; or -errno. */
 int segment_view_open(int fd, struct segment_view *v);
 void segment_view_close(struct segment_view *v);
 /* The counts as urccl_get_stats() gives them. */
 void segment_stats(const struct segment *s, struct urccl_stats *out);
-/* All of it as text; now_ns: CLOCK_MONOTONIC. */
-/* 0, or -errno where fd takes nothing. */
+/* Writes all of it as text; now_ns: CLOCK_MONOTONIC. */
+/* 0, or -errno if fd cannot be written. */
 int segment_text(const struct segment_view *v, uint64_t now_ns, int fd);
 
 /* One entry, checked. */
@@ -219,25 +218,25 @@ struct segment_entry_view {
 	uint32_t slot, opcode, state, stopping, awaits;
 	uint64_t started_ns, user_data, total, placed, peer;
 };
-/* Entries that the ring ever took; and of them those that ended, one way or another. */
+/* Entries that the ring ever took, and how many of them have ended, with any result. */
 void segment_ring_counts(const struct segment_ring *r, uint64_t *taken, uint64_t *ended);
 /* 1: entry i of the ring is unfinished. */
 int segment_entry_get(const struct segment_view *v, const struct segment_ring *r, uint32_t i,
 		      struct segment_entry_view *out);
-/* Records of entries that the ring has, within the table. */
+/* Number of the ring's entry records, cut to the table. */
 uint32_t segment_ring_records(const struct segment_ring *r);
 /* The handle of the peer with this id; 0: none. */
 uint32_t segment_peer_handle(const struct segment_view *v, uint64_t id);
-/* Peers' records that may be in use. */
+/* Number of peer records that may be in use. */
 uint32_t segment_npeers(const struct segment_view *v);
 const char *segment_state_name(uint32_t state);
-/* A text of the segment, ended and without control characters. */
+/* Copies a text of the segment, terminated, without control characters. */
 const char *segment_string(const char *from, uint32_t size, char *to, uint32_t to_size);
 
 /* ---- latencies ---- */
 
-/* The cell of a time: by the leading bits of what is SEGMENT_CELL_STEPS more, so that there always
- * are some. */
+/* The cell of a time, by its leading bits. SEGMENT_CELL_STEPS is added first, so that there are
+ * always enough of them. */
 static inline uint32_t segment_cell(uint64_t ns)
 {
 	uint64_t v = ns + SEGMENT_CELL_STEPS;
@@ -249,14 +248,14 @@ static inline uint32_t segment_cell(uint64_t ns)
 /* The middle of a cell's times, in ns. */
 uint64_t segment_cell_ns(uint32_t cell);
 
-/* What a quantile is made of: entries that ended within the turn that took them, and cells. */
+/* Input of a quantile. at_once: entries that ended within the turn that took them. */
 struct segment_latency {
 	uint64_t ended, at_once;
 	uint64_t cells[SEGMENT_CELLS];
 };
 /* Adds a flow to it. */
 void segment_latency_add(struct segment_latency *l, const struct segment *s, uint32_t flow);
-/* That of which the share q is at most as much, in ns; 0: within one turn, or nothing ended. */
+/* The quantile q in ns; 0: within one turn, or nothing ended. */
 uint64_t segment_quantile(const struct segment_latency *l, double q);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A segment in words: what urccl_dump() writes of its own context, and urccl_info --dump of
- * another's. */
+/* A segment as text, for urccl_dump() of its own context and urccl_info --dump of another's. */
 #include <stdio.h>
 
 #include "segment/segment.h"
 #include "base/base.h"
 
-#define OLDEST 32u /* entries of a ring that are named */
+#define OLDEST 32u /* entries of a ring that are listed */
 
 typedef unsigned long long ull;
 
@@ -149,7 +148,7 @@ static void text_flows(const struct segment *s, int fd)
 
 /* ---- peers ---- */
 
-/* Why it is not a better transport. */
+/* Says why a better transport is not used. */
 static void text_missed(uint32_t missed, int fd)
 {
 	const char *transport = transport_name(missed & 0xff);
@@ -166,7 +165,7 @@ static void text_missed(uint32_t missed, int fd)
 	dprintf(fd, "  not over %s: %s\n", transport, why ? why : "?");
 }
 
-/* Notifications that wait here, and so at their sender. */
+/* Notifications that wait here, and so at their sender too. */
 static void text_parked(const struct segment *s, const struct segment_peer *p, uint32_t handle,
 			int fd)
 {
@@ -205,13 +204,13 @@ static void text_peer(const struct segment *s, const struct segment_peer *p, int
 
 /* ---- rings and their entries ---- */
 
-/* Those that started first, first. */
+/* The entries that started first, in order. */
 struct oldest {
 	uint32_t n;
 	struct segment_entry_view e[OLDEST];
 };
 
-/* One that was just taken has no time yet. */
+/* An entry without a time was just taken: newest. */
 static int is_older(const struct segment_entry_view *a, const struct segment_entry_view *b)
 {
 	return a->started_ns - 1 < b->started_ns - 1;
