@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mapped memory. An exposure whose range lies in sealed memfds sends them over the link before its
- * key goes the way of keys, each once an ep; the importer maps each once, and its chunks are
- * copies into the owner's pages. Where anything is in the way (no descriptors left, link full,
- * memory that is not sealed) the key names the grant alone and bytes go through the ring: every
- * key has the grant, so either side may decide so.
+ * key, each once per ep; the importer maps each once, and its chunks are copies into the owner's
+ * pages. If that fails (no descriptors left, link full, memory that is not sealed) the key names
+ * the grant alone and bytes go through the ring: every key has the grant, so either side may
+ * decide so.
  *
- * A descriptor gives the whole memfd for as long as it is mapped, so what must be held against the
- * peer's will, an expiry, is left to the ring; range and the right to read are kept by the
- * importer's library, and so is the end of the exposure: it is asked to let go, and the exposure
- * ends when it says that it has, or is gone. Who may not write gets a descriptor to read by; of one
- * who opens the file anew, which a process of the same user can, nothing is kept: what is not to be
- * mapped at all is left to the ring.
+ * A descriptor gives the whole memfd for as long as it is mapped, so an expiry, which must hold
+ * against the peer's will, is left to the ring. The importer's library enforces the range, the
+ * right to read and the end of the exposure: the owner asks it to let go, and the exposure ends
+ * once it confirms or is gone. A peer without the right to write gets a read-only descriptor. As a
+ * process of the same user can open the file anew, memory that must not be mapped is left to the
+ * ring.
  */
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -95,7 +95,7 @@ static struct shm_file *file_find(struct shm_ep *e, const struct shm_backing *b,
 	return NULL;
 }
 
-/* The file that backs the span, sent to the peer if it has not got it; NULL: it cannot be had. */
+/* The file that backs the span, sent to the peer if needed; NULL: it cannot be sent. */
 static struct shm_file *file_show(struct shm_ep *e, const struct span *s,
 				  const struct shm_backing *b, uint32_t writable)
 {
@@ -123,12 +123,12 @@ static void file_put(struct shm_ep *e, struct shm_file *f)
 	if (--f->users)
 		return;
 	f->serial = 0;
-	/* If it is lost the peer keeps an unused mapping until the ep ends. */
+	/* If this fails the peer keeps an unused mapping until the ep ends. */
 	if (e->sock >= 0)
 		shm_link_send(e, &r, -1);
 }
 
-/* Takes back one user for each part. */
+/* Drops one user per part. */
 static void parts_put(struct shm_ep *e, const struct shm_part *parts, uint32_t n)
 {
 	struct shm_file *f;
@@ -144,12 +144,12 @@ static void parts_put(struct shm_ep *e, const struct shm_part *parts, uint32_t n
 
 /* How parts_make() looks for files. */
 enum parts_of {
-	PARTS_SHOW, /* for a new exposure: files are sent, and each part is one user more */
-	PARTS_FIND, /* of one that there is */
+	PARTS_SHOW, /* for a new exposure: sends files, and adds a user per part */
+	PARTS_FIND, /* for an existing exposure */
 };
 
-/* Adds the span's share of the range: to the part before where they touch in one file. Returns how
- * many parts there are now; 0: no way. */
+/* Adds the span's share of the range, merged with the part before if adjacent in one file. Returns
+ * how many parts there are now; 0: not possible. */
 static uint32_t part_add(struct shm_ep *e, const struct exposure *x, uint32_t span,
 			 struct shm_part *parts, uint32_t n, enum parts_of of)
 {
@@ -183,15 +183,15 @@ static uint32_t span_index(const struct memory *m, uint64_t off)
 	return (uint32_t)(memory_span(m, off) - m->spans);
 }
 
-/* How many parts the range has, their files sent; 0: the ring must do. Unexpose finds the same
- * parts again, since files that are shown stay where they are. */
+/* Splits the range into parts and returns how many; 0: the ring must do. Unexpose finds the same
+ * parts again, since files that are shown keep their slots. */
 static uint32_t parts_make(struct shm_ep *e, const struct exposure *x, struct shm_part *parts,
 			   enum parts_of of)
 {
 	const struct memory *m = x->memory;
 	uint32_t i, n = 0, now;
 
-	/* Atomics are the owner's to carry out: for those alone nothing is mapped. */
+	/* The owner executes atomics: for those rights alone nothing is mapped. */
 	if (!x->len || x->expires_ns != NEVER_NS ||
 	    !(x->rights & (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)))
 		return 0;
@@ -207,8 +207,8 @@ static uint32_t parts_make(struct shm_ep *e, const struct exposure *x, struct sh
 	return n;
 }
 
-/* struct exposure.scratch: whether the peer maps the memory, and has not been told yet that it may
- * not; else which revocation took it back; 0: it does not. */
+/* struct exposure.scratch. 0: the peer does not map the memory; MAPPED: it may; GONE: it may, and
+ * REVOKE is still to be sent; else the number of the revocation. */
 #define MAPPED UINT64_MAX
 #define GONE   (UINT64_MAX - 1)
 
@@ -238,7 +238,7 @@ int shm_expose(struct exposure *x, void *key, uint32_t key_max)
 	return n;
 }
 
-/* Asks the peer to let go. */
+/* Asks the peer to let go of the memory. */
 static void mapped_revoke(struct shm_ep *e, struct exposure *x)
 {
 	struct shm_record r = {.type = SHM_REVOKE, .serial = e->revokes + 1, .len = x->id};
@@ -246,16 +246,16 @@ static void mapped_revoke(struct shm_ep *e, struct exposure *x)
 
 	if (e->sock < 0)
 		return;
-	/* What it has for this alone it lets go of before it says that it has. */
+	/* GONE precedes REVOKE, so that the peer first drops files of this exposure alone. */
 	if (x->scratch == MAPPED)
 		parts_put(e, parts, parts_make(e, x, parts, PARTS_FIND));
 	x->scratch = GONE;
-	/* A link that is full has a peer that does not look at it: again the next time. */
+	/* If the link is full, the next call tries again. */
 	if (!shm_link_send(e, &r, -1))
 		x->scratch = ++e->revokes;
 }
 
-/* Ends the grant at once; then waits for the word of a peer that has the memory mapped. */
+/* Ends the grant at once. -EINPROGRESS until a peer that maps the memory confirms. */
 int shm_unexpose(struct exposure *x)
 {
 	struct shm_ep *e = container_of(x->ep, struct shm_ep, ep);

@@ -4,25 +4,25 @@
  * allocation that it lies in over the link, as file.c sends memfds; the importer maps each once
  * for a GPU of its own, and that GPU's copy engines move the bytes: the owner does nothing.
  *
- * A handle gives the whole allocation, to read and to write. Range, rights and the end of the
- * exposure are kept by the importer's library, which says REVOKED once no copy of it is issued any
- * more. Pages of a GPU stay with an importer that does not say so until its process has ended, so
- * this needs the peer's pidfd.
+ * A handle gives read and write access to the whole allocation. The importer's library enforces
+ * range, rights and the end of the exposure, and sends REVOKED once no copy of it is issued. An
+ * importer that never sends it keeps the pages until its process ends, so this needs the peer's
+ * pidfd.
  */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "backend/shm/shm.h"
 
-/* One chunk, a part of the remote after another; of a bundle as many pieces as a job can have.
- * chunk.scratch: bytes that are done, or pieces, and bytes of the next piece. */
+/* Copies one run of a chunk, or as many pieces of a bundle as fit. chunk.scratch: bytes done; or
+ * pieces done, and bytes done of the next piece. */
 struct shm_job {
 	struct gpu_job job;
 	struct list link; /* shm_dev.jobs or .jobs_free */
 	struct chunk *c;
-	struct gpu_dev *waits_for; /* it waits for room in a lane of this one; or NULL */
+	struct gpu_dev *waits_for; /* GPU in whose lane it waits for room; or NULL */
 	uint64_t next[2];	   /* scratch when this job has ended */
-	uint32_t is_odd;	   /* it goes by the other lane */
+	uint32_t is_odd;	   /* its copies use the lane GPU_PEER_TOO */
 };
 
 /* ---- export ---- */
@@ -38,7 +38,7 @@ void shm_gpu_reg(const struct extent *x, struct shm_backing *b)
 		b->ino = b->share.base ^ x->gpu_id << 32;
 		return;
 	}
-	shm_gpu_unreg(b); /* mappings that touch, and several handles */
+	shm_gpu_unreg(b); /* adjacent mappings with several handles */
 }
 
 void shm_gpu_unreg(struct shm_backing *b)
@@ -80,7 +80,7 @@ static int is_self(const struct shm_ep *e)
 	return !getsockopt(e->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) && cred.pid == getpid();
 }
 
-/* The exporter's own GPU where this context has it open, else the first. */
+/* The exporter's own GPU if this context has it open, else the first. */
 static struct gpu_dev *gpu_for(struct gpu *g, const uint8_t uuid[16])
 {
 	struct gpu_dev *gpu, *first = NULL;
@@ -212,14 +212,14 @@ static struct shm_ep *job_ep(const struct shm_job *j)
 	return container_of(j->c->ep, struct shm_ep, ep);
 }
 
-/* One copy is of one allocation, at either end. */
+/* Cuts the run to one local allocation: a copy must not cross two. */
 static void run_cut(const struct chunk *c, uint64_t local, uint64_t *run)
 {
 	if (c->memory->nspans > 1)
 		(void)memory_extent(c->memory, local, run);
 }
 
-/* The next run of the chunk. */
+/* Fills the job with the next run. */
 static struct gpu_dev *job_run(struct shm_job *j)
 {
 	struct chunk *c = j->c;
@@ -239,8 +239,8 @@ static struct gpu_dev *job_run(struct shm_job *j)
 	return gpu;
 }
 
-/* Pieces of one length, which lie in the first `part` bytes of the remote: those are at `base`. How
- * many were added. */
+/* Adds pieces of one length within the first `part` bytes of the remote, which start at `base`.
+ * Returns how many. */
 static uint32_t job_run_pieces(struct gpu_pieces *t, const struct chunk_piece *p, uint32_t most,
 			       uint64_t base, uint64_t part, int writes)
 {
@@ -263,8 +263,8 @@ static uint32_t job_run_pieces(struct gpu_pieces *t, const struct chunk_piece *p
 	return n;
 }
 
-/* The next pieces of the bundle: not all, where one lies in several allocations. The first part of
- * the remote is mostly all of it. */
+/* Fills the job with the next pieces of the bundle, as many as fit. The first part of the remote is
+ * mostly all of it. */
 static struct gpu_dev *job_pieces(struct shm_job *j, struct gpu_pieces *t)
 {
 	const struct shm_remote *r = shm_remote(j->c->key);
@@ -312,7 +312,7 @@ static struct gpu_dev *gpu_of(const struct chunk *c)
 	return gpu;
 }
 
-/* 0: its GPU has too many. */
+/* 0: its GPU has no table free. */
 static int job_submit(struct shm_job *j)
 {
 	struct gpu_pieces *t = NULL;
@@ -330,14 +330,14 @@ static int job_submit(struct shm_job *j)
 	return 1;
 }
 
-/* It waited for room in a lane. */
+/* Submits a job that waited for room. */
 static void job_again(struct shm_job *j)
 {
 	if (gpu_submit(j->waits_for, &j->job))
 		j->waits_for = NULL;
 }
 
-/* 1: no GPU touches memory for it. */
+/* 1: no GPU accesses memory for it. */
 static int job_stop(struct shm_job *j)
 {
 	if (!j->waits_for)
@@ -348,7 +348,7 @@ static int job_stop(struct shm_job *j)
 	return 1;
 }
 
-/* Tables of a GPU that broke do not come back. */
+/* A broken GPU never returns its tables: bundles for it fail. */
 static int chunk_check(struct chunk *c)
 {
 	const struct shm_remote *r = shm_remote(c->key);
@@ -411,7 +411,7 @@ static void job_end(struct shm_job *j, int res)
 		shm_ep_idle(e);
 }
 
-/* A job has ended: the chunk has, or goes on. */
+/* A job has ended: ends its chunk or submits the next job. */
 static void job_ended(struct shm_job *j)
 {
 	const struct shm_remote *r = shm_remote(j->c->key);
@@ -434,7 +434,7 @@ static void job_ended(struct shm_job *j)
 		res = shm_remote_allows(r, j->c);
 	if (res)
 		job_end(j, res);
-	else if (!job_submit(j)) /* it has just given one back */
+	else if (!job_submit(j)) /* a table has just become free */
 		assert(0);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unix socket of an ep. Whoever connects is believed after the kernel has named our own user
- * and it has shown the cookie that only the address, sent over the control connection, gives away.
+ * The unix socket of an ep. The peer is authenticated once the kernel reports our own user and it
+ * has sent the cookie, which only the address, sent over the control connection, contains.
  */
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -9,11 +9,11 @@
 #include <unistd.h>
 #include "backend/shm/shm.h"
 
-#define RECORDS_AT_ONCE 64u /* that one peer may have us read before others get their turn */
+#define RECORDS_AT_ONCE 64u /* records read from one peer before others are served */
 #define TICK_NS		(20 * NSEC_PER_MSEC)
-#define LEAVING		10u  /* ticks for a peer to say that it has let go, */
+#define LEAVING		10u  /* ticks for a peer to let go, */
 #define LEAVING_JOBS	100u /* and for GPUs here to end their copies */
-#define REFUSED_MAX	8u   /* hellos at a listener that is shut */
+#define REFUSED_MAX	8u   /* HELLOs that were reset */
 
 int shm_watch(struct shm_ep *e, int fd, int op, uint32_t at)
 {
@@ -22,8 +22,8 @@ int shm_watch(struct shm_ep *e, int fd, int op, uint32_t at)
 	return epoll_ctl(e->dev->dev.fd, op, fd, &ev) ? -errno : 0;
 }
 
-/* A forked child may still hold what we close, so the epoll would go on telling of it and the peer
- * would hear of nothing. */
+/* A forked child may still hold the descriptor: then close() alone would neither end its events nor
+ * hang up on the peer. */
 void shm_watched_close(struct shm_ep *e, int fd)
 {
 	epoll_ctl(e->dev->dev.fd, EPOLL_CTL_DEL, fd, NULL);
@@ -38,7 +38,7 @@ int shm_link_open(struct shm_ep *e)
 	return shm_listener_open(e);
 }
 
-/* Of a link to an importer this end stays open until its process closes the other, or ends. */
+/* A link to an importer stays open at this end until its process closes the other, or ends. */
 static void bye_end(struct shm_ep *e)
 {
 	if (e->bye == e->importer)
@@ -48,8 +48,8 @@ static void bye_end(struct shm_ep *e)
 	e->bye = -1;
 }
 
-/* 0: said, as nothing here is at the peer's memory any more. 1: GPUs may be. A peer that has gone
- * needs to hear nothing. */
+/* 0: BYE is sent, as nothing here uses the peer's memory, or the peer is gone. 1: GPUs here may
+ * still use it, or the link is full. */
 static int bye_waits(struct shm_ep *e)
 {
 	const struct shm_record r = {.type = SHM_BYE};
@@ -60,7 +60,7 @@ static int bye_waits(struct shm_ep *e)
 	       e->gpu_seen;
 }
 
-/* Until then the link stays open: without BYE the peer waits for the end of this process. */
+/* The link stays open until BYE: without it the peer waits for the end of this process. */
 static void link_bye(struct shm_ep *e)
 {
 	if (bye_waits(e))
@@ -212,8 +212,7 @@ int shm_record_recv(int sock, struct shm_inlet *in)
 	return in->got == sizeof(in->rx);
 }
 
-/* Who dialled has the word of the kernel and of the address; who was dialled waits for the
- * cookie. */
+/* The dialling side trusts the kernel and the address; the listening side waits for the cookie. */
 int shm_link_proved(const struct shm_ep *e)
 {
 	return e->sock >= 0 && (e->active || e->state == SHM_UP);
@@ -238,7 +237,7 @@ static int hello_valid(const struct shm_ep *e, const struct shm_record *rx)
 	       equal_const_time(rx->from, e->peer.cookie, SHM_COOKIE);
 }
 
-/* The pages that came, and the answer. */
+/* Maps the pages that came, and answers. */
 static int welcome(struct shm_ep *e, const struct shm_inlet *in)
 {
 	int err = shm_pages_take(&e->pages, in->fd);
@@ -253,7 +252,7 @@ static int welcome(struct shm_ep *e, const struct shm_inlet *in)
 	return err;
 }
 
-/* Without a pidfd, the end of the link alone tells that the process has ended. */
+/* Without a pidfd, only the end of the link shows that the process has ended. */
 static void link_up(struct shm_ep *e, const struct shm_record *greeting)
 {
 	e->process = shm_process_open(e->sock, greeting->serial);
@@ -278,7 +277,7 @@ int shm_link_adopt(struct shm_ep *e, int sock, struct shm_inlet *in)
 	return err;
 }
 
-/* Of an ep that is closed: whether the peer has let go; it is told that we have. */
+/* A record at a closed ep: the peer has let go, or asks us to. */
 static int on_last_record(struct shm_ep *e)
 {
 	const struct shm_record *rx = &e->in.rx;
@@ -328,7 +327,7 @@ static int on_record(struct shm_ep *e)
 	return -EPROTO;
 }
 
-/* With the next tick. */
+/* Dials at the next tick. */
 static void dial_again(struct shm_ep *e)
 {
 	link_drop(e);
@@ -336,9 +335,8 @@ static void dial_again(struct shm_ep *e)
 	shm_wait_tick(e);
 }
 
-/* The listener closes connections that are silent when it is crowded, and may have closed ours
- * before it saw our HELLO: dial again. A HELLO that is refused for its content is refused each
- * time, so there is a limit. */
+/* A crowded listener closes silent connections, and may have closed ours before it read our HELLO:
+ * dial again. A HELLO refused for its content is refused each time, so retries are limited. */
 static int was_shut_out(struct shm_ep *e, int err)
 {
 	return err == -ECONNRESET && e->state == SHM_CONNECTING && e->active &&
@@ -371,8 +369,8 @@ void shm_link_recv(struct shm_ep *e)
 
 /* ---- dialling ---- */
 
-/* fd: of the pages. HELLO follows the connection at once: who connects and says nothing is taken
- * for a stranger. */
+/* fd: the pages' memfd. HELLO follows the connection at once, as the listener drops silent
+ * connections. */
 static int link_dial(struct shm_ep *e, int fd)
 {
 	struct sockaddr_un sun;
@@ -384,7 +382,7 @@ static int link_dial(struct shm_ep *e, int fd)
 	e->sock = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (e->sock < 0)
 		return -errno;
-	/* Others may have filled the way in, for a moment. */
+	/* The listener's backlog may be full for a moment. */
 	if (connect(e->sock, (struct sockaddr *)&sun, len))
 		return errno == EAGAIN ? -EAGAIN : -EHOSTUNREACH;
 	/* Another user's socket has the name: the peer is on another host or in another
@@ -392,7 +390,7 @@ static int link_dial(struct shm_ep *e, int fd)
 	if (!shm_same_user(e->sock))
 		return -EHOSTUNREACH;
 	err = hello_send(e, SHM_HELLO, fd);
-	if (err == -EPIPE || err == -ECONNRESET) /* taken for one of those who say nothing */
+	if (err == -EPIPE || err == -ECONNRESET) /* dropped as a silent connection */
 		return -EAGAIN;
 	return err ? err : shm_watch(e, e->sock, EPOLL_CTL_ADD, SHM_AT_LINK);
 }
@@ -413,7 +411,7 @@ int shm_link_dial(struct shm_ep *e)
 	return 0;
 }
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
 static void timer_set(struct shm_dev *d, uint64_t ns)
 {
@@ -430,7 +428,7 @@ void shm_wait_tick(struct shm_ep *e)
 	list_add_tail(&e->waiting, &e->dev->waiting);
 }
 
-/* Closed: the peer has died or had its time, or has some left. */
+/* A closed ep waits on, unless the peer has died or let go, or its time is over. */
 static void tick_closed(struct shm_ep *e)
 {
 	int holds = e->gpu_seen ? shm_gpu_close(e) || shm_files_shown(e) : 1;

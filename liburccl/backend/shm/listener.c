@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where an ep is found. Each listens under a random name until its peer has come, so a socket file
- * lives for one handshake only. The name is no secret: others may knock, many and without end. Who
- * is of another user is sent away at once, who says something else than the peer would as soon as
- * it is said. The rest wait beside each other, and who takes its time gives way to who comes later.
- * Where all places are taken by who has just come, a newcomer is listened to once: the peer, which
- * speaks as it connects, and dials again if it was sent away before it could, gets in by that
- * however many others there are.
+ * The listener of an ep, under a random name, until its peer has come: a socket file lives for one
+ * handshake only. The name is no secret: others may connect, in any number. A connection of
+ * another user is closed at once, one that sends anything but the peer's HELLO once that is read.
+ * The rest are pending side by side, and a slow one gives way to a newer one. If all places are
+ * taken by recent connections, a newcomer is read once before it is dropped. The peer sends HELLO
+ * as it connects, and dials again if it was dropped before, so it gets in however many others
+ * there are.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "backend/shm/shm.h"
 
 #define PREFIX	   "urccl-"
-#define KNOCKS_MAX 64u			 /* before others get their turn */
+#define KNOCKS_MAX 64u			 /* accepted before others are served */
 #define SLOW_NS	   (250 * NSEC_PER_MSEC) /* after which a pending connection gives way to another */
 
 static int name_valid(const char *name)
@@ -118,7 +118,7 @@ int shm_listener_addr_check(const void *addr, uint32_t len, struct shm_addr *out
 	if (len < sizeof(*out))
 		return -EPROTO;
 	memcpy(out, addr, sizeof(*out));
-	/* A newer one may say what this version does not know. */
+	/* A newer version may use fields unknown to this one. */
 	newer = out->versions[1] > SHM_VERSION;
 	if (!newer && (len != sizeof(*out) || memcmp(out->reserved, none, sizeof(none))))
 		return -EPROTO;
@@ -157,7 +157,7 @@ void shm_listener_close(struct shm_ep *e)
 		unlink(sun.sun_path);
 }
 
-/* It is the peer, or it is not; or it has not said all of it. */
+/* Adopts the peer, drops others, waits for an incomplete HELLO. */
 static void pending_recv(struct shm_ep *e, struct shm_pending *g)
 {
 	int sock = g->sock, err = shm_record_recv(sock, &g->in);
@@ -175,8 +175,7 @@ static void pending_recv(struct shm_ep *e, struct shm_pending *g)
 	}
 }
 
-/* A place for one more; NULL: those that are here just came, and are given their time, or one of
- * them was the peer. */
+/* A free place; NULL: all connections are recent, or one of them was the peer. */
 static struct shm_pending *pending_place(struct shm_ep *e)
 {
 	struct shm_pending *oldest = e->pending;
@@ -190,7 +189,7 @@ static struct shm_pending *pending_place(struct shm_ep *e)
 	}
 	if (clock_ns() - oldest->since_ns < SLOW_NS)
 		return NULL;
-	pending_recv(e, oldest); /* what it may have said meanwhile */
+	pending_recv(e, oldest); /* its HELLO may be there now */
 	if (e->listener < 0)
 		return NULL;
 	pending_drop(e, oldest);
@@ -199,7 +198,7 @@ static struct shm_pending *pending_place(struct shm_ep *e)
 
 /* ---- the listener ---- */
 
-/* What waits to be accepted keeps it readable: it is looked at again later instead. */
+/* The backlog keeps it readable, so it is not polled until the next tick. */
 static void listener_pause(struct shm_ep *e)
 {
 	epoll_ctl(e->dev->dev.fd, EPOLL_CTL_DEL, e->listener, NULL);
@@ -227,7 +226,7 @@ static void welcome(struct shm_ep *e, int sock)
 		*g = now;
 }
 
-/* 0: nobody else is there, or not now. */
+/* 0: none to accept, or an error. */
 static int let_in(struct shm_ep *e)
 {
 	int sock = accept4(e->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mapped memory of a peer: its memfds, each mapped once, and what was imported of them; chunks are
+/* Mapped memory of a peer: its memfds, each mapped once, and imports that use them; chunks are
  * copies into the owner's pages. */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@ struct shm_remote {
 	uint32_t rights; /* 0: revoked */
 	uint32_t nparts;
 	uint64_t len;
-	uint64_t warmed;     /* its first bytes have their pages */
+	uint64_t warmed;     /* its first bytes are populated */
 	struct gpu_dev *gpu; /* moves the bytes; NULL: the processor does */
-	uint32_t mapped;     /* the program's kernels may be at it */
+	uint32_t mapped;     /* the program's kernels may access it */
 	struct remote_part {
 		uint64_t start, len; /* in the remote */
 		uint8_t *addr;
@@ -51,7 +51,7 @@ int shm_mapping_add(struct shm_ep *e, const struct shm_record *r, int fd)
 			shm_gpu_import(e, r, fd, v);
 		return 0;
 	}
-	/* Pages that are not there yet might not be had when they are touched. */
+	/* Missing pages may be unavailable when they are touched: SIGBUS. */
 	if (!v || fd < 0 || shm_sealed(fd, 0, &size) || fstat(fd, &st) ||
 	    (uint64_t)st.st_blocks * 512 < size)
 		return 0;
@@ -118,8 +118,7 @@ void shm_mappings_drop(struct shm_ep *e)
 			munmap(v->addr, v->len);
 }
 
-/* The mapping that a part of a key names; NULL: it is not there, or does not give what the key
- does. */
+/* The mapping that a part of a key names; NULL: it is missing, or gives less than the key. */
 static struct shm_mapping *part_view(struct shm_ep *e, const struct shm_key *k,
 				     const struct shm_part *p)
 {
@@ -127,14 +126,14 @@ static struct shm_mapping *part_view(struct shm_ep *e, const struct shm_key *k,
 
 	if (!v || v->gone || (k->rights & URCCL_RIGHT_WRITE && !v->writable))
 		return NULL;
-	if (v->of_gpu && !k->gpu) /* nobody waited until it is mapped */
+	if (v->of_gpu && !k->gpu) /* its import was not awaited */
 		return NULL;
 	if (!p->len || p->off > v->len || p->len > v->len - p->off)
 		return NULL;
 	return v;
 }
 
-/* 0, or -EINPROGRESS: those of GPUs are not all mapped; another -errno: one cannot be. */
+/* 0; -EINPROGRESS: GPU parts are not all mapped; another -errno: one cannot be. */
 static int parts_wait(struct shm_ep *e, const struct shm_key *k)
 {
 	struct shm_mapping *v;
@@ -187,11 +186,11 @@ int shm_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len, s
 	rkey->v[1] = 0;
 	if (err || !k.nparts || e->dev->by_owner)
 		return err || !k.gpu ? err : -EOPNOTSUPP;
-	/* Its files were sent before the key was; so, perhaps, was its end. */
+	/* Its files were sent before the key; perhaps its revocation too. */
 	shm_link_recv(e);
 	if (k.revokes < e->revoked_unseen)
 		return k.gpu ? -EACCES : 0;
-	if (k.gpu && e->state != SHM_UP) /* chunks end with what ended the link */
+	if (k.gpu && e->state != SHM_UP) /* chunks end with the link's error */
 		return 0;
 	err = k.gpu ? parts_wait(e, &k) : 0;
 	if (err)
@@ -256,7 +255,7 @@ void shm_remotes_let_go(struct shm_ep *e)
 	}
 }
 
-/* No copy is under way: chunks of it come out with -EACCES when it is their turn. */
+/* The processor has no copy in progress; queued chunks of the grant end with -EACCES in turn. */
 int shm_mapping_revoke(struct shm_ep *e, const struct shm_record *rec)
 {
 	struct list *pos;
@@ -286,7 +285,7 @@ void shm_mapping_report(struct shm_ep *e)
 	if (e->revoked_reported == e->revoked || e->sock < 0)
 		return;
 	if (shm_gpu_holds(e) || shm_link_send(e, &r, -1))
-		shm_ep_active(e); /* again at the next look */
+		shm_ep_active(e); /* retried at the next look */
 	else
 		e->revoked_reported = e->revoked;
 }
@@ -396,7 +395,7 @@ uint64_t shm_remote_at(const struct shm_remote *r, uint64_t off, uint64_t *run,
 	return (uintptr_t)p->addr + in;
 }
 
-/* To or from what is there. */
+/* Copies to or from the mapping. */
 static inline int chunk_copy(const struct chunk *c, uint8_t *there, uint8_t *local, uint64_t len)
 {
 	memcpy(c->kind == CHUNK_WRITE ? there : local, c->kind == CHUNK_WRITE ? local : there, len);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory two sides share: a sealed memfd with the words of both and four byte rings. It is
- * never filled ahead, so that an idle peer costs the page of its words and nothing else. */
+/* The memory two sides share: a sealed memfd with the words of both and four byte rings. Its pages
+ * are allocated on first use, so an idle peer costs only the page of its words. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ int shm_sealed(int fd, uint64_t len, uint64_t *size)
 
 	if (seals < 0 || (seals & SEALS) != SEALS)
 		return -EPROTO;
-	/* Huge pages may run out when they are touched, which would be our SIGBUS. */
+	/* hugetlbfs may run out of pages at first touch, which would be our SIGBUS. */
 	if (fstatfs(fd, &fs) || fs.f_type != TMPFS_MAGIC || fstat(fd, &st))
 		return -EPROTO;
 	if (st.st_size <= 0 || (len && (uint64_t)st.st_size != len))

@@ -3,11 +3,11 @@
 #include "backend/shm/shm.h"
 
 #define SLICE	      (64u << 10)  /* bulk moved at a time: fewer, larger pieces are faster */
-#define SLICE_BESIDE  (4u << 10)   /* likewise while something urgent comes now and then */
-#define BESIDE_ROUNDS 4096u	   /* rounds for which the last urgent thing is remembered */
-#define COPY_BYTES    (256u << 10) /* copied by one poll before the engine gets its turn */
-#define COPY_BESIDE   (4u << 10)   /* likewise beside something urgent */
-#define POLL_BYTES    (256u << 10) /* moved through rings by one poll at least, if it is there */
+#define SLICE_BESIDE  (4u << 10)   /* likewise while urgent chunks are recent */
+#define BESIDE_ROUNDS 4096u	   /* rounds for which an urgent chunk counts as recent */
+#define COPY_BYTES    (256u << 10) /* copied by one poll, to bound its time */
+#define COPY_BESIDE   (4u << 10)   /* likewise while urgent chunks are recent */
+#define POLL_BYTES    (256u << 10) /* least that one poll moves through rings, if available */
 #define QUICK_LEN     STREAM_COPY  /* chunks up to this never wait behind bulk */
 #define URGENT_LEN    (8u << 10)   /* nor do those up to this whose class is above bulk */
 #define HOT_FEW	      16u	   /* eps that are polled although they are idle */
@@ -72,7 +72,7 @@ static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote 
 	return 1;
 }
 
-/* The mapped memory that it reads or writes; NULL where it goes through a ring. */
+/* The mapped memory that a chunk accesses; NULL: it goes through a ring. */
 static const struct shm_remote *mapped_by(const struct chunk *c)
 {
 	return c->kind == CHUNK_READ || c->kind == CHUNK_WRITE ? shm_remote(c->key) : NULL;
@@ -135,8 +135,8 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
 
 /* ---- poll ---- */
 
-/* Copies the first n chunks of a queue, at most *max bytes. How many are done with, by
- * their res. */
+/* Copies the first n chunks of a queue, at most *max bytes. Returns how many have ended, with their
+ * res. */
 static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
 {
 	struct chunk *c = q->head;
@@ -155,7 +155,7 @@ static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
 	return done;
 }
 
-/* The first n chunks of a queue are events. */
+/* Makes events of the first n chunks of a queue. */
 static void copies_out(struct shm_queue *q, struct event *events, uint32_t n)
 {
 	struct chunk *c = q->head;
@@ -173,7 +173,7 @@ static void copies_out(struct shm_queue *q, struct event *events, uint32_t n)
 		q->end = &q->head;
 }
 
-/* What was cancelled waits for none of the copies before it. One walk for all of them. */
+/* Cancelled chunks do not wait for the copies before them. One walk ends them all. */
 static void drop_cancelled(struct shm_ep *e, struct shm_queue *q)
 {
 	struct chunk *c = q->head, *next;
@@ -206,7 +206,7 @@ static uint32_t copies(struct shm_ep *e, enum shm_channel w, uint32_t max, struc
 	return done;
 }
 
-/* Small copies of all, then pieces of the large ones: short ones beside others. */
+/* Small copies of all eps, then slices of the large ones: short slices if small ones are recent. */
 static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 {
 	uint32_t got = 0, max;
@@ -232,7 +232,7 @@ static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 	return got;
 }
 
-/* One ep's part of a round: how much bulk moved. */
+/* One ep's part of a round. Returns how much bulk moved. */
 static uint32_t rings_move(struct shm_ep *e, uint32_t slice)
 {
 	uint32_t bulk = 0, quick = shm_ring_in(e, SHM_QUICK, slice);
@@ -261,7 +261,7 @@ static uint32_t rings_round(struct shm_dev *d)
 	return bulk;
 }
 
-/* Until there is something to tell, or at least max bytes of bulk moved. */
+/* Moves bytes until there is an event, or at least max bytes of bulk moved. */
 static void rings_all(struct shm_dev *d, uint32_t max)
 {
 	uint32_t moved, sum = 0;
@@ -275,7 +275,7 @@ static void rings_all(struct shm_dev *d, uint32_t max)
 		shm_rings_announce(list_entry(pos, struct shm_ep, hot));
 }
 
-/* What eps owe comes behind what they had. */
+/* Events of eps come after those of their chunks. */
 static uint32_t notices(struct shm_dev *d, struct event *events, uint32_t n)
 {
 	static const enum event_type order[] = {EVENT_UP, EVENT_DOWN, EVENT_CLOSED};
@@ -308,7 +308,7 @@ static int has_more(struct shm_ep *e)
 	       (e->revoked_reported != e->revoked && !shm_gpu_holds(e));
 }
 
-/* A spinning engine does not poll ever more eps that were busy once. */
+/* Drops idle eps from the list of a spinning engine if it has many. */
 static void look_at_idle(struct shm_dev *d)
 {
 	struct list *pos, *next;
@@ -370,13 +370,13 @@ int shm_arm(struct device *dev)
 		if (has_more(e) || shm_rings_busy(e))
 			return 1;
 	}
-	/* An ep that has announced itself rings when it is wanted, and until then costs nothing. */
+	/* An ep that has announced its sleep gets a doorbell when needed: stop polling it. */
 	list_for_each_safe(pos, next, &d->hot) {
 		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
 
 		if (!shm_rings_sleep(e))
 			return 1;
-		if (e->revoked_reported == e->revoked) /* or it is looked at after each sleep */
+		if (e->revoked_reported == e->revoked) /* else it must report after the sleep */
 			shm_ep_inactive(e);
 	}
 	return 0;

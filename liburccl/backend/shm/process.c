@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process at the other end of a link. A descriptor of it tells its end, whoever else holds the
- * sockets that it had. */
+/* The process at the other end of a link. Its pidfd shows its end, even if others hold the sockets
+ * that it had. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define PEER_PIDFD   77 /* SO_PEERPIDFD of Linux 6.5, which older headers lack */
 #define STAT_STARTED 22
 
-/* Field 22 of /proc/PROCESS/stat; 0: it is not to be had. */
+/* Field 22 of /proc/PROCESS/stat; 0: unreadable. */
 static uint64_t started(const char *process)
 {
 	char path[64], text[1024], *at;
@@ -37,8 +37,8 @@ uint64_t shm_process_started(void)
 	return started("self");
 }
 
-/* A number that was reused names a process that began later. The descriptor is there before the
- * time is read: that of another is not taken for the peer's. */
+/* A reused PID names a process that began later. The pidfd is opened before the time is read, so
+ * another process is never taken for the peer. */
 static int process_open(int sock, uint64_t since)
 {
 	struct ucred cred;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes of the streams through the rings. Two ways an ep: small and urgent frames have a ring that
- * bulk never fills.
+ * Moves bytes of the streams through the rings. An ep has two channels: small and urgent frames
+ * have a ring that bulk never fills.
  *
- * The peer's words are taken over only if they are a possible next value, so that whatever it
- * writes there, we stay inside the rings; bytes go to the stream, which looks at none of them
- * twice.
+ * The peer's words are accepted only if they are a possible next value, so that whatever it
+ * writes there, we stay inside the rings; the stream reads no byte twice.
  */
 #include "backend/shm/shm.h"
 
@@ -14,7 +13,7 @@ static uint32_t ring_size(const struct shm_ring *r)
 	return r->mask + 1;
 }
 
-/* Seen at once by a side that spins; one that sleeps is told by shm_rings_announce(). */
+/* A spinning peer sees the store at once; shm_rings_announce() wakes a sleeping one. */
 static void publish(struct shm_ep *e, struct shm_ring *r, uint32_t doorbell)
 {
 	r->published = r->at;
@@ -22,8 +21,8 @@ static void publish(struct shm_ep *e, struct shm_ring *r, uint32_t doorbell)
 	e->unannounced |= doorbell;
 }
 
-/* The poster's half of the sleep hand-shake, once for all that was published: its word is not one
- * that the other side spins on, or each would wait for the cache line of the other. */
+/* The poster's half of the sleep handshake, once for all that was published. The peer does not spin
+ * on `said`, else each side would wait for the cache line of the other. */
 void shm_rings_announce(struct shm_ep *e)
 {
 	uint32_t *asleep = &e->pages.side[1]->asleep, doorbell = e->unannounced;
@@ -58,7 +57,7 @@ static int tail_look(struct shm_ring *r)
 	return 0;
 }
 
-/* Gives the stream up to n bytes, as far as they lie in one piece. */
+/* Gives the stream up to n bytes, as far as they are contiguous. */
 static uint32_t ring_take(struct shm_ep *e, enum shm_channel w, uint32_t n)
 {
 	struct shm_ring *r = &e->pages.in[w];
@@ -89,10 +88,10 @@ uint32_t shm_ring_in(struct shm_ep *e, enum shm_channel w, uint32_t max)
 	}
 	n = r->seen - r->at < max ? r->seen - r->at : max;
 	used = ring_take(e, w, n);
-	/* Over the end of the ring. */
+	/* Go on at the start of the ring. */
 	if (used && used < n)
 		used += ring_take(e, w, n - used);
-	/* A share that leaves the writer room for any frame even if it never hears of the rest. */
+	/* The unpublished rest always leaves the writer room for any frame. */
 	if (r->at - r->published >= ring_size(r) / 8)
 		publish(e, r, SHM_FOR_ROOM);
 	return used;
@@ -116,7 +115,7 @@ static void ring_put(struct shm_ring *r, const struct iovec *iov, uint32_t n)
 	r->at = at;
 }
 
-/* Room for max bytes, or for as many as there are. */
+/* Free bytes in the out ring, at most max. */
 static uint32_t ring_room(struct shm_ep *e, enum shm_channel w, uint32_t max)
 {
 	struct shm_ring *r = &e->pages.out[w];
@@ -133,7 +132,7 @@ static uint32_t ring_room(struct shm_ep *e, enum shm_channel w, uint32_t max)
 	return room < max ? room : max;
 }
 
-/* 1: more came in, which is looked at first. */
+/* 1: received bytes are unread; they come first. */
 static int is_behind(const struct shm_ep *e, enum shm_channel w)
 {
 	const struct shm_ring *in = &e->pages.in[w];
@@ -163,7 +162,7 @@ uint32_t shm_ring_out(struct shm_ep *e, enum shm_channel w, uint32_t max)
 	return n;
 }
 
-/* Whatever the words say, if they say something new. */
+/* 1: bytes can move. A changed word counts, even an invalid one. */
 static int channel_busy(const struct shm_ep *e, enum shm_channel w)
 {
 	const struct shm_ring *in = &e->pages.in[w], *out = &e->pages.out[w];
@@ -192,8 +191,8 @@ int shm_rings_sleep(struct shm_ep *e)
 		doorbell |= SHM_FOR_ROOM;
 	e->announced = 1;
 	sleep_announce(&e->pages.side[0]->asleep, doorbell);
-	/* Not for its value: who says later finds the announcement, of who said before we find the
-	 * words. */
+	/* For the order, not the value: a peer that publishes later sees the announcement; if it
+	 * published before, we see its words. */
 	(void)__atomic_load_n(&e->pages.side[1]->said, __ATOMIC_SEQ_CST);
 	if (!shm_rings_busy(e))
 		return 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Same host: the device and its eps. What moves is in ring.c and mapping.c, who is there in
- * listener.c and link.c. */
+/* Same host: the device and its eps. ring.c and mapping.c move bytes, listener.c and link.c
+ * connect. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -10,7 +10,7 @@
 #include "backend/shm/shm.h"
 
 #define GRANTS	   (1u << HANDLE_SLOT_BITS)
-#define LAST_WORDS (1u << 20) /* bytes that a peer which hung up is heard of */
+#define LAST_WORDS (1u << 20) /* bytes read per channel after a hang-up */
 
 static struct shm_dev *shm_dev(struct device *dev)
 {
@@ -37,14 +37,14 @@ static int params_check(const struct urccl_params *p)
 	return 0;
 }
 
-/* What every ep will need, tried once: where the system denies it the reason is told now. */
+/* Tries once to make the pages that every ep needs, so that open fails with the reason. */
 static int memory_check(void)
 {
 	struct shm_pages pages = {0};
 	int fd = shm_pages_make(&pages);
 
 	if (fd == -EFBIG)
-		return fd; /* with a text of its own */
+		return fd; /* its fail() text is set */
 	if (fd < 0)
 		return fail(fd, "shm: no sealed memfd can be made and mapped: %s", strerror(-fd));
 	shm_pages_drop(&pages);
@@ -214,7 +214,7 @@ void shm_ep_up(struct shm_ep *e)
 	shm_ep_active(e);
 }
 
-/* What the peer had put into the rings before it went still counts. */
+/* Reads the bytes that the peer had put into the rings before it hung up. */
 static void last_words(struct shm_ep *e)
 {
 	uint32_t w, n, sum;
@@ -251,8 +251,7 @@ void shm_ep_lost(struct shm_ep *e, int why)
 	event_later(e, EVENT_DOWN);
 }
 
-/* From here on both are what only the two sides of the peer's handshake can make of those in the
- * addresses. */
+/* Keys both cookies with bond, which only the two sides of the peer's handshake have. */
 static void bind_cookies(struct shm_ep *e)
 {
 	uint8_t ours[SHM_COOKIE], theirs[SHM_COOKIE];
@@ -272,7 +271,7 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 	(void)via;
 	if (err)
 		return err;
-	/* Who dials goes another way then, if there is one. */
+	/* The dialling side then tries another transport, if any. */
 	if (active && (e->addr.policy | e->peer.policy) == (SHM_NO_MAPPINGS | SHM_NO_BOUNCE))
 		return -EACCES;
 	if (ep->bonded)
@@ -285,7 +284,7 @@ static int ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int ac
 	return 0;
 }
 
-/* Once its chunks are out. */
+/* Reports EVENT_CLOSED, but not before all chunks have ended. */
 static void event_closed_later(struct shm_ep *e)
 {
 	if (!e->njobs)
@@ -307,7 +306,7 @@ void shm_ep_idle(struct shm_ep *e)
 		event_closed_later(e);
 		return;
 	}
-	e->leaving = 1; /* for what follows: to unmap */
+	e->leaving = 1; /* restarts the wait, for unmapping */
 	if (!shm_gpu_close(e) && !shm_files_shown(e))
 		shm_ep_left(e);
 }
@@ -327,7 +326,7 @@ static int shm_importer(struct ep *ep)
 	int fd = e->importer;
 
 	e->importer = -1;
-	if (fd < 0 && shm_gpu_left(e)) /* one that tells nothing */
+	if (fd < 0 && shm_gpu_left(e)) /* a descriptor that never hangs up */
 		fd = fcntl(e->dev->timer, F_DUPFD_CLOEXEC, 0);
 	return fd;
 }
