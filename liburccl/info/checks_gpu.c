@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs: what the kernel's driver tells, and, for --doctor alone, what CUDA does. No CUDA context is
- * made. */
+/* Lists GPUs from /proc; --doctor also asks the CUDA driver. Makes no CUDA context. */
 #include "info.h"
 
 #include <dlfcn.h>
@@ -9,7 +8,7 @@
 
 enum { NO_DEVICE = 100, INTEGRATED = 18, FD_SHARED = 103, DMA_BUF = 124, TEXT = 64 };
 
-/* Of the CUDA driver; the first member is none of its functions. */
+/* The CUDA driver: its library, then its functions in the order of functions[]. */
 struct driver {
 	void *so;
 	int (*init)(unsigned int flags);
@@ -33,7 +32,7 @@ static const char *const functions[] = {
 
 _Static_assert(sizeof(struct driver) == sizeof(void *) + sizeof(functions), "one for each");
 
-/* NULL, or the function that the library does not have; d->so NULL: there is no library. */
+/* Returns NULL, or the function that the library lacks; d->so NULL: there is no library. */
 static const char *driver_load(struct driver *d, const char *so)
 {
 	size_t i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel, a container or a filter denies. */
+/* Checks for limits by the kernel, a container or a seccomp filter. */
 #include "info.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of the process and of what it is confined to, and memory. */
+/* Checks of resource limits, control groups and memory files. */
 #include "info.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static const char *size_text(unsigned long long n, char to[32])
 #define FIRST_USER_NAMESPACE "user:[4026531837]"
 #define CAP_IPC_LOCK	     14
 
-/* The kernel asks for the capability in the first user namespace: a container's own is none. */
+/* The kernel honours CAP_IPC_LOCK only in the initial user namespace. */
 static int is_exempt(struct finding *f)
 {
 	char link[64], caps[32];
@@ -38,7 +38,7 @@ static int is_exempt(struct finding *f)
 	return !strcmp(link, FIRST_USER_NAMESPACE) && strtoull(caps, NULL, 16) >> CAP_IPC_LOCK & 1;
 }
 
-/* ---- memory that a NIC's driver keeps in place, and counts ---- */
+/* ---- memory that a NIC's driver pins: it counts against RLIMIT_MEMLOCK ---- */
 
 /* Whether the setting names a transport, "ib" in "shm,ib?" or "fabric" in "fabric:verbs". */
 static int is_asked_for(const struct urccl_params *p, const char *name)
@@ -52,7 +52,7 @@ static int is_asked_for(const struct urccl_params *p, const char *name)
 	return 0;
 }
 
-/* Rails of transport ib that these settings open, or would with more memory. */
+/* Counts rails of transport ib that these settings open, or fail to open with -ENOMEM. */
 static uint32_t count_rails(const struct urccl_params *asked)
 {
 	struct urccl_device d = {.size = sizeof(d)};
@@ -71,14 +71,14 @@ static uint32_t count_rails(const struct urccl_params *asked)
 	return n;
 }
 
-/* Rails of peers that there may be at a time, and what says so: the least of three. */
+/* The most paths (a peer on a rail) at a time; the text in `of` names the limit. */
 static unsigned long long count_paths(const struct urccl_params *p, uint32_t rails, char of[48])
 {
 	uint32_t warm = p->max_warm && p->max_warm < p->max_peers;
 	uint32_t peers = warm ? p->max_warm : p->max_peers;
 	unsigned long long paths = (unsigned long long)peers * rails, most = p->max_qps / IB_QPS;
 
-	most = most < rails ? rails : most; /* one peer has what it needs */
+	most = most < rails ? rails : most; /* one peer always gets its queue pairs */
 	if (p->max_qps && most < paths) {
 		snprintf(of, 48, "%u queue pairs (max_qps)", p->max_qps);
 		return most;
@@ -87,14 +87,14 @@ static unsigned long long count_paths(const struct urccl_params *p, uint32_t rai
 	return paths;
 }
 
-/* have: what may be locked. What is registered is the program's to know. */
+/* have: bytes that may be locked. Memory that the program registers is unknown here. */
 static void check_pins(struct finding *f, unsigned long long have)
 {
 	uint32_t rails = count_rails(f->params);
 	char has[32], needs[32], left[32], of[48];
 	unsigned long long need;
 
-	rails = rails ? rails : 1; /* why there is none is another finding */
+	rails = rails ? rails : 1; /* check_open() reports why there is none */
 	need = rails * IB_PINS_RAIL + count_paths(f->params, rails, of) * IB_PINS_PEER;
 	size_text(have, has);
 	size_text(need, needs);
@@ -153,7 +153,7 @@ void check_memlock(struct finding *f)
 
 /* ---- files ---- */
 
-#define FILES_CONTEXT 40u /* of one context with a ring, some peers and the program's own */
+#define FILES_CONTEXT 40u /* a context with a ring and some peers, and the program's own */
 #define FILES_MANY    4096u
 
 void check_nofile(struct finding *f)
@@ -195,7 +195,7 @@ void check_fsize(struct finding *f)
 #define MFD_NOEXEC_SEAL 0x0008u
 #endif
 
-/* As the library makes them: never to be executed, where the kernel knows how to say so. */
+/* Like the library, uses MFD_NOEXEC_SEAL, which older kernels refuse with EINVAL. */
 static int memory_file(void)
 {
 	int fd = memfd_create("urccl_info", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -245,7 +245,7 @@ void check_group_memory(struct finding *f)
 			  "urccl_alloc() gives is taken at once");
 }
 
-#define THREADS_CONTEXT 4u /* of one context: progress, control, and for a while some more */
+#define THREADS_CONTEXT 4u /* a context's progress, control and short-lived threads */
 
 void check_group_threads(struct finding *f)
 {
@@ -264,8 +264,8 @@ void check_group_threads(struct finding *f)
 }
 
 #define OBJECTS_RAIL  5u /* a domain, two queues, memory, a channel of events */
-#define OBJECTS_PEER  5u /* four queue pairs, if it uses all, and memory */
-#define OBJECTS_LEAST 2u /* one, and memory */
+#define OBJECTS_PEER  5u /* up to four queue pairs, and memory */
+#define OBJECTS_LEAST 2u /* one queue pair, and memory */
 
 static const char *count_text(unsigned long long n, char to[32])
 {
@@ -299,7 +299,7 @@ void check_group_rdma(struct finding *f)
 
 /* ---- huge pages ---- */
 
-/* The word in brackets. */
+/* Copies the word in brackets, which is the active one. */
 static void chosen(const char *path, char *to, size_t size)
 {
 	char line[128], *open, *close;

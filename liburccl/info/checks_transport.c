@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways to peers: loopback, RDMA devices, and the library's own transports between two contexts
- * of this process. */
+/* Checks of paths to peers: loopback, RDMA devices, and the library's transports between two
+ * contexts of this process. */
 #include "info.h"
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define WAIT_MS	       300
-#define DEVICE_WAIT_MS 1200 /* of a transport with queue pairs to be made */
+#define DEVICE_WAIT_MS 1200 /* for a transport that makes queue pairs */
 
 /* ---- loopback ---- */
 
@@ -72,12 +72,12 @@ static size_t count_matches(const char *pattern)
 }
 
 struct nodes {
-	size_t n, open; /* there; that can be opened */
-	int err;	/* of the first of the others */
-	char name[32];	/* its */
+	size_t n, open; /* found; that can be opened */
+	int err;	/* errno of the first that cannot */
+	char name[32];	/* its name */
 };
 
-/* Rights are not all: a container's device cgroup refuses what they allow. */
+/* Opens each node: a container's device cgroup may refuse it despite its permissions. */
 static struct nodes nodes_open(const char *pattern)
 {
 	struct nodes nodes = {0};
@@ -159,7 +159,7 @@ void check_open(struct finding *f)
 	struct urccl *ctx;
 	uint32_t i, n = 0;
 
-	p.listen = NULL; /* a server may have it already */
+	p.listen = NULL; /* a running server may use that address */
 	if (urccl_open(&p, &ctx)) {
 		finding_set(f, HEALTH_WRONG, "no context can be opened: %s", urccl_errmsg());
 		advise(f, "mend what that names, and what is wrong in the lines above; or ask for "
@@ -181,7 +181,7 @@ void check_open(struct finding *f)
 	urccl_close(ctx);
 }
 
-/* 0 or -errno, which is found. */
+/* Connects two contexts within ms. Returns 0 or -errno, and sets the finding. */
 static int check_meeting(struct finding *f, const struct urccl_params *p, uint32_t ms)
 {
 	struct end a = {0}, b = {0};
@@ -211,7 +211,7 @@ static int check_meeting(struct finding *f, const struct urccl_params *p, uint32
 	return err;
 }
 
-/* As the defaults have it, whatever is asked for. */
+/* Checks the transport with the default settings. */
 static void check_transport(struct finding *f, const char *transport)
 {
 	struct urccl_params p = {.size = sizeof(p)};
@@ -231,7 +231,7 @@ void check_tcp(struct finding *f)
 	check_transport(f, "tcp");
 }
 
-/* Two that listen at one address do not open both. */
+/* Clears listen, as two contexts cannot listen on one address. */
 void check_connects(struct finding *f, const char *transport)
 {
 	struct urccl_params p = *f->params;

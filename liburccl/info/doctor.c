@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each thing that the library needs or could use: what is there, and what to do where it is not. */
+/* urccl_info --doctor: checks each thing that the library needs or can use, and gives advice. */
 #include "info.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-#define DOCTOR_NS 1800000000ull /* with the last of them closed it has taken less than 2 s */
+#define DOCTOR_NS 1800000000ull /* leaves time to close the last context within 2 s */
 
 const struct check checks[] = {
 	{"loopback", check_loopback},
@@ -81,7 +81,7 @@ static void report(struct json *j, const char *name, const struct finding *f)
 	json_close(j, '}');
 }
 
-/* Once the finding is there: 1 if something is wrong. */
+/* Prints the finding at once. Returns 1 if something is wrong. */
 static uint32_t finding_report(struct json *j, const char *name, const struct finding *f)
 {
 	report(j, name, f);
@@ -94,7 +94,7 @@ static struct finding finding_begin(const struct urccl_params *p, uint64_t until
 	return (struct finding){.health = HEALTH_OK, .params = p, .root = "", .until_ns = until_ns};
 }
 
-/* A line for each GPU, or one that says why there is none. */
+/* Reports each GPU, or the reason why there is none. Returns how many are wrong. */
 static uint32_t check_gpus(struct json *j, const struct urccl_params *p, uint64_t until_ns)
 {
 	uint32_t wrong = 0;
@@ -109,7 +109,7 @@ static uint32_t check_gpus(struct json *j, const struct urccl_params *p, uint64_
 	return wrong;
 }
 
-/* By each transport that is asked for beside those that are always tried. */
+/* Checks each transport that the setting names, except shm, tcp and sim. */
 static uint32_t other_ways(struct json *j, const struct urccl_params *p, uint64_t until_ns)
 {
 	const char *at = p->transport;
@@ -142,7 +142,7 @@ static uint32_t all_checks(struct json *j, const char *transport)
 	uint32_t i, wrong = 0;
 
 	urccl_params_init(&p);
-	if (urccl_params_from_env(&p)) /* a finding of its own */
+	if (urccl_params_from_env(&p)) /* check_settings() reports it */
 		urccl_params_init(&p);
 	if (transport)
 		p.transport = transport;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Short files of the kernel's. */
+/* Reads short files of /proc and /sys. */
 #include "info.h"
 
 #include <errno.h>

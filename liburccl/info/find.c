@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A context shows itself by a memory file among its process's descriptors: whoever may look at
- * those, and that is the same user and root, finds it there. */
+/* Finds contexts of other processes: each has a memory file among its process's descriptors, which
+ * the same user and root can open. */
 #include "info.h"
 
 #include <ctype.h>
@@ -23,7 +23,7 @@ uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* The process's number in its own namespace: the last of the line. */
+/* The process's PID in its own PID namespace: the last of the line. */
 static uint32_t own_number(pid_t pid)
 {
 	char path[64], line[256], *last;
@@ -35,7 +35,7 @@ static uint32_t own_number(pid_t pid)
 	return (uint32_t)strtoul(last ? last + 1 : line, NULL, 10);
 }
 
-/* Name and state, from "123 (name) S ...". */
+/* Reads name and state from "123 (name) S ...". */
 static void process_read(struct context *c)
 {
 	char path[64], line[512], *open, *close;
@@ -54,8 +54,8 @@ static void process_read(struct context *c)
 	segment_string(open + 1, (uint32_t)strlen(open + 1), c->comm, sizeof(c->comm));
 }
 
-/* 1: descriptor `name` of the open folder is a context of the process. A child that was forked off
- * has its parent's. */
+/* Returns 1 if descriptor `name` of the open folder is a context of the process. Skips one that a
+ * forked child inherited. */
 static int context_open(int dir, const char *name, pid_t pid, struct context *c)
 {
 	char link[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of control groups, of version 1 or 2. A group's limit binds all groups below it, so that a
- * process is bound by the least on the way from its own to the root. Inside a container the way
- * may begin above what is mounted there: what is not to be seen is passed over. */
+/* Limits of control groups, version 1 or 2. A limit applies to all groups below it, so the tightest
+ * one from the process's group up to the root counts. Groups that a container does not mount are
+ * skipped. */
 #include "info.h"
 
 #include <errno.h>
@@ -10,9 +10,9 @@
 
 #define MOUNT	  "/sys/fs/cgroup"
 #define PATH_SIZE 1024
-#define NO_LIMIT  (1ull << 60) /* version 1 has a number there, of so many pages as there can be */
+#define NO_LIMIT  (1ull << 60) /* version 1 shows a huge number for no limit */
 
-/* 1: controller is among those of the line "4:cpu,memory:/group". */
+/* 1: the line, such as "4:cpu,memory:/group", lists the controller. */
 static int line_has(const char *line, const char *controller)
 {
 	const char *at = strchr(line, ':'), *end = at ? strchr(at + 1, ':') : NULL;
@@ -27,8 +27,7 @@ static int line_has(const char *line, const char *controller)
 	return 0;
 }
 
-/* The folder of the process's group, where that controller is; *top: bytes of it that are the
- * mount. */
+/* Writes the folder of the process's group for the controller; *top: length of its mount point. */
 static void own_group(const char *root, const char *controller, char path[PATH_SIZE], size_t *top)
 {
 	char file[PATH_SIZE], line[512];
@@ -54,7 +53,7 @@ static void own_group(const char *root, const char *controller, char path[PATH_S
 		fclose(f);
 }
 
-/* To the group above. 0: that was the root. */
+/* Changes path to the parent group. 0: path is the root. */
 static int parent_group(char path[PATH_SIZE], size_t top)
 {
 	char *slash = strrchr(path + top, '/');
@@ -103,7 +102,7 @@ int group_limit(const char *root, const char *controller, struct group_limit *ou
 	return room == NO_LIMIT ? -ENOENT : 0;
 }
 
-/* "hca_handle=2 hca_object=max" */
+/* Lowers *least to the number of name in "hca_handle=2 hca_object=max". */
 static void least_of(const char *words, const char *name, unsigned long long *least)
 {
 	const char *at = strstr(words, name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* urccl_info: what this machine, the library and the contexts of other processes are like. */
+/* urccl_info: reports on this machine, the library and contexts of running processes. */
 #ifndef INFO_H
 #define INFO_H
 
@@ -12,11 +12,11 @@
 #define INFO_WRONG 1 /* exit codes: something is wrong, or not there */
 #define INFO_USAGE 2
 
-/* ---- json.c: objects and arrays as they are written, commas put in between ---- */
+/* ---- json.c: writes objects and arrays, with commas between elements ---- */
 
 struct json {
 	FILE *to;
-	int comma; /* something is before */
+	int comma; /* 1: an element is before the next */
 };
 
 void json_open(struct json *j, const char *key, char bracket); /* '{' or '['; key NULL: none */
@@ -34,15 +34,15 @@ int show_all(const char *transport, int plan_only, int as_json);
 
 enum health { HEALTH_OK, HEALTH_NOTE, HEALTH_WRONG };
 
-/* What one check found. NOTE: less than could be, and nothing that is needed. */
+/* The result of one check. NOTE: something optional is missing. */
 struct finding {
-	const struct urccl_params *params; /* what is asked for */
-	const char *root;		   /* "", or where a tree like the system's is */
-	uint64_t until_ns;		   /* nobody is waited for any longer */
-	char path[256];			   /* of path_under() */
+	const struct urccl_params *params; /* settings to check */
+	const char *root;		   /* prefix of system paths: "", or a test's tree */
+	uint64_t until_ns;		   /* now_ns() at which waiting ends */
+	char path[256];			   /* result of path_under() */
 	enum health health;
-	char state[256];  /* what is there */
-	char advice[512]; /* what to do; "": nothing, if all is well */
+	char state[256];  /* the state found */
+	char advice[512]; /* advice; "": none, if all is well */
 };
 
 struct check {
@@ -53,24 +53,24 @@ struct check {
 extern const struct check checks[];
 extern const uint32_t nchecks;
 
-/* Where the system's path is, until the next call. */
+/* Puts f->root before a system path. The result is valid until the next call. */
 const char *path_under(struct finding *f, const char *path);
 __attribute__((format(printf, 3, 4))) void finding_set(struct finding *f, enum health health,
 						       const char *state, ...);
-/* Behind what was advised before. */
+/* Appends to the advice. */
 __attribute__((format(printf, 2, 3))) void advise(struct finding *f, const char *advice, ...);
 
 /* ---- files.c ---- */
 
-/* The first line of a file, without its end: 0 or -errno. */
+/* Reads the first line of a file without its newline: 0 or -errno. */
 int read_line(const char *path, char *to, size_t size);
-/* A field of a file of "name: value" lines. */
+/* Reads a field of a file of "name: value" lines: 0 or -errno. */
 int read_field(const char *path, const char *name, char *to, size_t size);
 
-/* ---- groups.c: what control groups let this process have; root: "", or where a tree like the
- * system's is. -ENOENT: there is no limit ---- */
+/* ---- groups.c: limits of this process's control groups; root: as in struct finding. -ENOENT:
+ * there is no limit ---- */
 
-/* Of the group that has the least left. */
+/* Limit and usage of the group that has the least left. */
 struct group_limit {
 	unsigned long long most, now;
 };
@@ -78,25 +78,25 @@ struct group_limit {
 /* controller: "memory", in bytes, or "pids", in threads. */
 int group_limit(const char *root, const char *controller, struct group_limit *out);
 
-/* The least of any device and any group. */
+/* The lowest limits of all devices and groups. */
 struct group_rdma {
-	unsigned long long handles, objects; /* opened devices; what is made of them; ~0: any */
-	char device[64];		     /* to which the newest of them applies */
+	unsigned long long handles, objects; /* opened devices; objects on them; ~0: any */
+	char device[64];		     /* a device with one of these limits */
 };
 
 int group_rdma(const char *root, struct group_rdma *out);
 
 int doctor(const char *transport, int as_json);
 
-/* What a context of transport ib pins itself: at each rail, and there for each peer, which may have
- * so many queue pairs there. */
+/* Transport ib: bytes that a context pins itself for each rail, and for each peer on a rail; queue
+ * pairs of a peer on a rail. */
 #define IB_PINS_RAIL 4096u
 #define IB_PINS_PEER 8192u
 #define IB_QPS	     4u
 
-/* checks_gpu.c. Starts CUDA in this process, and looks at one GPU: how many there are. */
+/* checks_gpu.c. Initialises CUDA in this process and checks one GPU. Returns the number of GPUs. */
 int check_gpu(struct finding *f, int gpu);
-/* A list, or nothing where there is none. It does not start CUDA. */
+/* Lists the GPUs without CUDA. */
 void show_gpus(struct json *j);
 
 /* checks_transport.c, checks_limits.c, checks_kernel.c */
@@ -104,7 +104,7 @@ void check_loopback(struct finding *f);
 void check_uverbs(struct finding *f);
 void check_settings(struct finding *f);
 void check_open(struct finding *f);
-/* Whether contexts meet by this transport, in what is left of the time. */
+/* Connects two contexts by this transport in the time left. */
 void check_connects(struct finding *f, const char *transport);
 void check_shm(struct finding *f);
 void check_tcp(struct finding *f);
@@ -126,12 +126,12 @@ void check_seccomp(struct finding *f);
 struct context {
 	pid_t pid;
 	char comm[32];
-	char state; /* of the process, as ps has it */
+	char state; /* the process's, as in ps(1) */
 	struct segment_view view;
 };
 
-/* Those of process pid, or (0) of all that may be looked at; at most n. How many, or -errno:
- * nothing could be looked at. The caller gives each to context_close(). */
+/* Finds at most n contexts of process pid, or (0) of all processes that can be read. Returns their
+ * number, or -errno. The caller gives each to context_close(). */
 int contexts_find(pid_t pid, struct context *to, uint32_t n);
 void context_close(struct context *c);
 /* "busy", "asleep", "stopped", "stuck", ... */
@@ -154,7 +154,7 @@ void end_close(struct end *e);				   /* also one that is not open */
 /* Connects within ms: 0, or -errno and why. */
 int end_dial(struct end *e, const void *to, uint32_t len, uint32_t ms, char *why, uint32_t why_len);
 int ends_connect(struct end *a, struct end *b, uint32_t ms, char *why, uint32_t why_len);
-/* What the way to an address gives, or (NULL) each transport within this process. */
+/* Measures the path to an address, or (NULL) each transport within this process. */
 int probe_run(const char *address, const char *transport, int as_json);
 
 /* ---- top.c ---- */

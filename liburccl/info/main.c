@@ -20,7 +20,7 @@ static const char usage[] =
 
 struct options {
 	const char *transport;
-	const char *what; /* a PID, or where --probe is to go */
+	const char *what; /* a PID, or the address for --probe */
 	double interval;
 	int json, plan, doctor, probe, top, dump, once, help, version;
 };
@@ -90,7 +90,7 @@ static int options_parse(int argc, char **argv, struct options *o)
 	return optind < argc ? -1 : 0;
 }
 
-/* What is asked for together must go together. */
+/* -1: the options do not go together. */
 static int options_check(const struct options *o, pid_t *pid)
 {
 	char *end = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts that meet for a look at the way between them, and what it gives. */
+/* urccl_info --probe: connects two contexts and measures the path between them. */
 #include "info.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ int ends_connect(struct end *a, struct end *b, uint32_t ms, char *why, uint32_t 
 	return end_dial(a, blob, (uint32_t)n, ms, why, why_len);
 }
 
-/* ---- what it gives ---- */
+/* ---- measurements ---- */
 
 static double gb_per_s(uint64_t bytes, uint64_t ns)
 {
@@ -113,7 +113,7 @@ static int end_measure(struct end *e, struct json *j, char *why, uint32_t why_le
 	return 0;
 }
 
-/* To whoever listens at an address, or (NULL) to a context of this process. */
+/* Measures the path to the listener at address, or (NULL) to a context of this process. */
 static int probe_one(const struct urccl_params *p, const char *address, struct json *j)
 {
 	char why[512] = "";
@@ -138,7 +138,7 @@ static int probe_one(const struct urccl_params *p, const char *address, struct j
 	return err;
 }
 
-/* What was asked for by that name: "fabric:tcp" in "shm,fabric:tcp". */
+/* The word of the list that names the transport: "fabric:tcp" in "shm,fabric:tcp". */
 static void word_of(const char *asked, const char *name, char *to, size_t size)
 {
 	size_t n, len = strlen(name);
@@ -151,7 +151,7 @@ static void word_of(const char *asked, const char *name, char *to, size_t size)
 	}
 }
 
-/* Each transport that opens here, by itself. How many could not be measured. */
+/* Measures each transport that opens here, by itself. Returns how many failed. */
 static int probe_here(struct urccl_params *p, struct json *j)
 {
 	struct urccl_device d = {.size = sizeof(d)};
@@ -173,7 +173,7 @@ static int probe_here(struct urccl_params *p, struct json *j)
 			return wrong;
 		}
 		urccl_close(ctx);
-		if (d.transport == last) /* another NIC of it */
+		if (d.transport == last) /* another NIC of the same transport */
 			continue;
 		last = d.transport;
 		word_of(asked, d.name, word, sizeof(word));

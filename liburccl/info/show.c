@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library, and what it would use here with the environment's settings. */
+/* Shows the library's version, devices, plan and settings in this environment. */
 #include "info.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void show_devices(struct urccl *ctx, struct json *j)
 		json_close(j, ']');
 }
 
-/* As long as it is; the caller frees it. */
+/* The whole plan, or NULL; the caller frees it. */
 static char *plan_text(struct urccl *ctx)
 {
 	struct urccl_peer any = {0};
@@ -71,7 +71,7 @@ static void show_plan(struct urccl *ctx, struct json *j)
 	free(text);
 }
 
-/* An empty text that was given is not as if none were. */
+/* An empty string that is set differs from one that is not. */
 static const char *setting_shown(const struct urccl_setting *s)
 {
 	if (*s->value)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line a context, refreshed: what it did since the last look. */
+/* urccl_info --top: prints a line per context with its rates since the last sample. */
 #include "info.h"
 
 #include <errno.h>
@@ -12,17 +12,17 @@
 #define CONTEXTS 256u
 #define CTRL_C	 3
 
-/* What a context had at a look. */
+/* Counters of a context at one time. */
 struct sample {
 	pid_t pid;
 	uint64_t incarnation, at_ns;
 	struct urccl_stats stats;
-	struct segment_latency latency; /* of all its flows */
+	struct segment_latency latency; /* all flows together */
 };
 
 struct row {
-	double entries, read, written, failed; /* a second; bytes */
-	struct segment_latency latency;	       /* of the time between */
+	double entries, read, written, failed; /* per second; bytes */
+	struct segment_latency latency;	       /* between two samples */
 	uint32_t depth, waiting, peers;
 	const char *state;
 };
@@ -151,7 +151,7 @@ static void json_row(struct json *j, const struct context *c, const struct row *
 	json_close(j, '}');
 }
 
-/* One look: what is there into *now, and (old not NULL) in words. How many contexts, or -errno. */
+/* Samples the contexts into *now; with old, prints rates. Returns their number, or -errno. */
 static int samples_take(pid_t pid, const struct samples *old, struct samples *now, struct json *j)
 {
 	static struct context found[CONTEXTS];
@@ -182,7 +182,7 @@ static int samples_take(pid_t pid, const struct samples *old, struct samples *no
 
 static struct termios cooked;
 
-/* Keys come one by one, Ctrl-C among them: so the terminal is always put back. */
+/* Reads keys one by one, Ctrl-C too, so that the terminal is always restored. */
 static int keys_begin(void)
 {
 	struct termios raw;
