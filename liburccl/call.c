@@ -38,7 +38,7 @@ int context_drive_begin(struct urccl *ctx)
 
 	if (!busy) {
 		pthread_mutex_lock(&ctx->driving);
-		busy = driven_elsewhere(ctx); /* the ring may just have been handed on */
+		busy = driven_elsewhere(ctx); /* another thread may have taken the ring */
 		if (!busy)
 			return 0;
 		pthread_mutex_unlock(&ctx->driving);
@@ -73,8 +73,8 @@ static int is_held_up(struct urccl *ctx)
 	return ctx->stuck[0];
 }
 
-/* The control thread answers in its time and has no way to end the engine's sleep, so the pauses
- * are short at first. */
+/* The control thread cannot wake this thread when it has work for the engine, so pauses are short
+ * at first. */
 static void drive_until_done(struct urccl *ctx, struct control_call *call)
 {
 	uint64_t pause = 20 * NSEC_PER_USEC;
@@ -185,8 +185,8 @@ int urccl_alloc(struct urccl *ctx, uint64_t len, void **addr)
 
 	if (err)
 		return err;
-	/* Filling much memory takes seconds: here, so that the control thread keeps answering
-	 * peers. */
+	/* Filling much memory takes seconds: done on this thread, so that the control thread keeps
+	 * answering peers. */
 	pthread_mutex_lock(&ctx->allocating);
 	err = memory_alloc(len, &call.allocation);
 	pthread_mutex_unlock(&ctx->allocating);
@@ -337,7 +337,7 @@ int urccl_get_stats(struct urccl *ctx, struct urccl_stats *stats)
 	return fill_sized(stats, &all, sizeof(all), "struct urccl_stats");
 }
 
-/* The record that the CQE names, or 0: only ends of entries and LOST have one. */
+/* The error record of the CQE, or 0: only ends of entries and LOST events have one. */
 static uint32_t cqe_detail(const struct urccl_cqe *cqe)
 {
 	uint32_t kind = urccl_cqe_kind(cqe);
@@ -347,7 +347,7 @@ static uint32_t cqe_detail(const struct urccl_cqe *cqe)
 	return cqe->fail.detail;
 }
 
-/* CANCEL and TIMEOUT answer with an errno that is no failure, so there is no record of it. */
+/* CANCEL and TIMEOUT end with an errno that is no failure and has no record. */
 static const char *answer_text(int err)
 {
 	switch (err) {
@@ -362,7 +362,7 @@ static const char *answer_text(int err)
 	}
 }
 
-/* What can be said without a record. */
+/* Explains a CQE without an error record. */
 static int explain_plainly(const struct urccl_cqe *cqe, char *buf, uint32_t len)
 {
 	int err = cqe->res < 0 && cqe->res > -4096 ? (int)-cqe->res : 0;
@@ -381,7 +381,7 @@ static int explain_plainly(const struct urccl_cqe *cqe, char *buf, uint32_t len)
 	return snprintf(buf, len, "%s (%s)", text, errno_name(err));
 }
 
-/* All that is known of a notification that will not come is in its CQE. */
+/* 1: a notification will not come; its CQE holds all that *f needs. */
 static int note_failed(const struct urccl_cqe *cqe, struct failure *f)
 {
 	if (urccl_cqe_kind(cqe) != URCCL_KIND_NOTE || cqe->res >= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing: from settings to devices, control thread and engine, and back. */
+/* Opens and closes contexts: settings, devices, control thread and engine. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int context_device_open(struct urccl *ctx, const struct backend *b,
 	return err;
 }
 
-/* Those from number n on. */
+/* Closes the devices from number n on. */
 static void devices_close(struct urccl *ctx, uint32_t n)
 {
 	uint32_t i;
@@ -60,7 +60,7 @@ static void devices_close(struct urccl *ctx, uint32_t n)
 	}
 }
 
-/* Keeps what fail() has to say of it. */
+/* Keeps the transport's error and fail() text. */
 static void context_refuse(struct urccl *ctx, uint32_t transport, int err)
 {
 	struct refusal *r = &ctx->refused[ctx->nrefused];
@@ -75,7 +75,7 @@ static void context_refuse(struct urccl *ctx, uint32_t transport, int err)
 	snprintf(r->why, sizeof(r->why), "%s", urccl_errmsg());
 }
 
-/* All since number first in one sentence. */
+/* Fails with the reasons of all refusals from number first on. */
 static int fail_refused(const struct urccl *ctx, uint32_t first)
 {
 	char all[512] = "";
@@ -87,15 +87,15 @@ static int fail_refused(const struct urccl *ctx, uint32_t first)
 	return first < ctx->nrefused ? fail(ctx->refused[first].err, "%s", all) : -ENODEV;
 }
 
-/* shm moves bytes by mapped memory or by its ring; the two settings forbid one each. */
+/* shm needs mapped memory, which enforce=owner forbids, or its ring, which bounce=no forbids. */
 static int serves(const struct settings *s, uint32_t transport)
 {
 	return transport != URCCL_TRANSPORT_SHM || s->p.enforce != URCCL_ENFORCE_OWNER ||
 	       s->p.bounce != URCCL_ALLOW_NO;
 }
 
-/* Opens what devices open, and keeps why others do not: 0, or -errno with fail() text: there was
- * none to try. */
+/* Opens the transport's devices and keeps the reasons of those that fail. 0, or -errno with fail()
+ * text: there is no device to try. */
 static int transport_try(struct urccl *ctx, uint32_t transport)
 {
 	struct device_config config = {
@@ -134,8 +134,8 @@ static int transport_try(struct urccl *ctx, uint32_t transport)
 	return err;
 }
 
-/* Opens a transport's devices as the next ones: of several those that open, but each that the
- * settings name, unless the transport itself may be missing. */
+/* Opens a transport's devices; one that opens is enough. If the settings name them, all must open,
+ * unless the transport is optional. */
 static int transport_open(struct urccl *ctx, uint32_t transport, enum transport_how how)
 {
 	uint32_t before = ctx->ndevices, first = ctx->nrefused;
@@ -151,7 +151,7 @@ static int transport_open(struct urccl *ctx, uint32_t transport, enum transport_
 	return fail_refused(ctx, first);
 }
 
-/* What did not open since number first: kept for dumps. */
+/* Logs the refusals from number first on and keeps them for dumps. */
 static void leave_out(struct urccl *ctx, uint32_t first, const char *what)
 {
 	uint32_t i;
@@ -169,7 +169,7 @@ static void leave_out(struct urccl *ctx, uint32_t first, const char *what)
 
 #define SETTING_TEXT sizeof(((struct segment_head *)0)->settings[0])
 
-/* 0: it is as nobody set it. */
+/* 0: the setting has its default. */
 static int setting_line(const struct urccl *ctx, uint32_t i, char text[SETTING_TEXT])
 {
 	const struct setting *row = &settings_table[i];
@@ -201,8 +201,7 @@ static void log_open(const struct urccl *ctx)
 			log_text(&ctx->log, URCCL_LOG_DEBUG, "setting %s", text);
 }
 
-/* A setting that is a transport's alone asks for it as naming it does, where no transport was
- * named. */
+/* 1: the transport must open. Without a list, a setting of one transport alone requires it too. */
 static int is_asked_for(const struct settings *s, uint32_t i)
 {
 	uint32_t transport = s->transports.list[i].transport;
@@ -216,8 +215,8 @@ static int is_asked_for(const struct settings *s, uint32_t i)
 	return !s->p.transport && settings_ask_for(&s->p, transport);
 }
 
-/* A program gets all transports that it named and that can serve; of those it did not, or with "?",
- * those that open. */
+/* Named transports must open if the settings let them work. Others, or with "?", are left out if
+ * they fail. */
 static int devices_open(struct urccl *ctx)
 {
 	const struct settings *s = &ctx->settings;
@@ -241,7 +240,7 @@ close_devices:
 	return err;
 }
 
-/* Who is idle, and for how long, is seen by the machine's own clock. */
+/* Idle times are measured on the machine's clock, not on the simulated one. */
 static int check_simulated(const struct urccl_params *p)
 {
 	const struct {
@@ -268,7 +267,7 @@ static struct clock *device_clock(struct device *dev)
 	return dev->ops->clock ? dev->ops->clock(dev, &next_ns) : NULL;
 }
 
-/* A simulated clock can know that nobody has anything to do only where one thread does it all. */
+/* A simulated clock advances when no context has work, which only a single thread can see. */
 static int clock_choose(struct urccl *ctx)
 {
 	uint32_t i;
@@ -337,7 +336,7 @@ static uint64_t required_of(const struct transports *t)
 	return bits;
 }
 
-/* Copies run on threads of their own, but on a simulated clock. */
+/* GPU copies run on threads of their own, except with a simulated clock. */
 static int gpu_make(struct urccl *ctx)
 {
 	const struct urccl_params *p = &ctx->settings.p;
@@ -361,7 +360,7 @@ static int gpu_make(struct urccl *ctx)
 	return 0;
 }
 
-/* Has the GPUs from now on, also where it fails. */
+/* Takes over ctx->gpu, also on failure. */
 static int control_make(struct urccl *ctx)
 {
 	struct control_config config = {
@@ -382,7 +381,7 @@ static int control_make(struct urccl *ctx)
 
 _Static_assert(SETTINGS_MAX <= SEGMENT_SETTINGS, "each can be told");
 
-/* For whoever looks from outside: they stay as they are. */
+/* Exports settings to tools. They never change. */
 static void settings_export(struct urccl *ctx)
 {
 	char text[SETTING_TEXT];
@@ -413,7 +412,7 @@ static int engine_make(struct urccl *ctx)
 	return err;
 }
 
-/* Ends peers, regions and the engine's thread. Where the engine has none, this one runs it. */
+/* Ends peers, regions and the engine's thread. An INLINE engine runs on this thread. */
 static void shut_down(struct urccl *ctx)
 {
 	store_relaxed(&ctx->driver, 0);
@@ -421,7 +420,7 @@ static void shut_down(struct urccl *ctx)
 	context_call(ctx, &ctx->shutdown, 1);
 }
 
-/* Both threads. */
+/* Starts both threads. */
 static int threads_start(struct urccl *ctx)
 {
 	int err, is_inline = ctx->is_inline;
@@ -456,7 +455,7 @@ int urccl_open(const struct urccl_params *p, struct urccl **out)
 	err = secret_open(&ctx->secret, &ctx->settings.p);
 	if (err)
 		goto free_settings;
-	ctx->settings.p.secret = NULL; /* the program's, and not looked at again */
+	ctx->settings.p.secret = NULL; /* the program's; not read again */
 	err = incarnation_new(&ctx->incarnation);
 	if (err)
 		goto free_settings;
@@ -496,8 +495,7 @@ unmap:
 	return err;
 }
 
-/* A driver does not return, or a GPU: whatever it may use stays as it is, and the context with it.
- */
+/* A driver or GPU does not return: keeps the context and all memory that it may use. */
 static void context_leave(struct urccl *ctx)
 {
 	uint32_t i;
@@ -541,7 +539,7 @@ int urccl_dump(struct urccl *ctx, int fd)
 
 	if (err)
 		return err;
-	err = fcntl(fd, F_GETFD) < 0 ? -errno : 0; /* on which dprintf() leaves its buffer behind */
+	err = fcntl(fd, F_GETFD) < 0 ? -errno : 0; /* dprintf() leaks its buffer on a bad fd */
 	if (!err)
 		context_rings_export(ctx);
 	if (!err)

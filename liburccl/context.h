@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A context: what urccl_open() made. */
+/* A context, made by urccl_open(). */
 #ifndef CONTEXT_H
 #define CONTEXT_H
 
@@ -11,14 +11,14 @@
 
 #define REFUSALS_MAX (DEVICES_MAX + TRANSPORTS_MAX)
 
-/* A device, or all that a transport has, and why it is not in use. */
+/* A device, or a whole transport, that is not in use, and the reason. */
 struct refusal {
 	uint32_t transport; /* enum urccl_transport */
 	int err;	    /* -errno */
 	char why[512];
 };
 
-/* Pages of its own, zeroed in a forked child: there every call finds it dead. Fields without a
+/* Has pages of its own, which are zero in a forked child: calls there see live 0. Fields without a
  * remark are set by urccl_open() and never change. */
 struct urccl {
 	uint32_t live;
@@ -31,32 +31,31 @@ struct urccl {
 	uint32_t ndevices;
 	struct clock *clock;	/* simulated; NULL: the real one */
 	struct control *control;
-	struct gpu *gpu;	/* the control thread's */
+	struct gpu *gpu;	/* owned by the control thread */
 	struct engine *engine;
-	char left_out[512]; /* what may be left out and did not open, and why */
+	char left_out[512]; /* optional devices that did not open, and why */
 	struct refusal refused[REFUSALS_MAX];
 	uint32_t nrefused;
 
-	pthread_mutex_t lock; /* of rings and next_ring */
+	pthread_mutex_t lock; /* protects rings and next_ring */
 	struct list rings;    /* struct context_ring.link */
 	uint32_t next_ring;
 
-	/* Held while memory is allocated, so that each sees what room those before it left. */
+	/* Serialises allocations, so that each sees the memory that is left. */
 	pthread_mutex_t allocating;
 
-	/* INLINE. Whoever runs the engine for a call holds driving; once there is a ring, only the
-	 * thread that uses it does: that one writes driver. */
+	/* INLINE: a thread holds driving while it runs the engine for a call. Once a ring is open,
+	 * only its thread runs the engine, and is stored in driver. */
 	pthread_mutex_t driving;
 	uintptr_t driver; /* 0: no ring */
 
-	/* urccl_close()'s. */
-	uint64_t closing_ns;  /* clock at which it began; 0: it has not */
-	char stuck[256]; /* what does not come back, so that nobody is waited for any more; "":
-			  * nothing */
+	/* Used by urccl_close(). */
+	uint64_t closing_ns;  /* clock_ns() when closing began; 0: not yet */
+	char stuck[256]; /* a driver or GPU that does not return, so waits end; "": none */
 	struct control_call shutdown;
 };
 
-/* Another for each thread. */
+/* A value that is unique to each thread. */
 static inline uintptr_t this_thread(void)
 {
 #if __has_builtin(__builtin_thread_pointer) /* no call; clang 14 has it for few machines */
@@ -66,59 +65,59 @@ static inline uintptr_t this_thread(void)
 #endif
 }
 
-/* A ring and its two other sides; the ring's arg. */
+/* A ring with its context and engine; struct ring.arg points here. */
 struct context_ring {
 	struct list link;
 	struct urccl *ctx;
 	struct ring *ring;
 	struct engine_ring *engine_ring;
-	struct device_ring *device; /* for the ring to come; NULL: it gets entries of the program */
-	struct gpu_dev *gpu;	    /* its lanes are pinned for; NULL: they are not */
+	struct device_ring *device; /* its lanes; NULL: the program submits entries */
+	struct gpu_dev *gpu;	    /* the GPU that its lanes are pinned for; NULL: none */
 	int is_open;		 /* under lock: the ring is the program's */
-	struct control_call del; /* its end is asked for */
+	struct control_call del; /* the call that ends it */
 };
 
-/* Has the control thread answer the call: its result, with its text for urccl_errmsg().
- * needs_engine: the answer needs the engine, so that in an INLINE context this thread must drive it
- * (-EBUSY: it is another's). */
+/* Sends the call to the control thread and waits. Returns its result, with text for urccl_errmsg().
+ * needs_engine: in an INLINE context this thread drives the engine meanwhile (-EBUSY: another
+ * thread drives it). */
 int context_call(struct urccl *ctx, struct control_call *call, int needs_engine);
 /* The same in two steps. drives: this thread runs the engine of the INLINE context meanwhile. */
 void context_ask(struct urccl *ctx, struct control_call *call);
-/* -EBUSY, and ctx->stuck: there is none, and the call stays the control thread's. */
+/* -EBUSY and ctx->stuck set: no answer came, and the control thread keeps the call. */
 int context_answer(struct urccl *ctx, struct control_call *call, int drives);
 
-/* 0, or -EPERM with fail() text in a forked child. */
+/* 0, -EINVAL (ctx is NULL) or -EPERM (in a forked child), with fail() text. */
 int context_check(const struct urccl *ctx);
-/* And that there is somewhere to put the answer, else -EINVAL. */
+/* Also -EINVAL if out, the place for the answer, is NULL. */
 int context_check_out(const struct urccl *ctx, const void *out);
 
-/* What an entry can ask for too: the handle that comes back, if out is not NULL. */
+/* Makes a request that an entry can make too. *out: the resulting handle; out may be NULL. */
 int context_request(struct urccl *ctx, struct control_req req, uint32_t *out);
 
-/* Of an INLINE context: this thread may run the engine until context_drive_end(); else -EBUSY.
- * Calls that need the engine do it by themselves and are not to be made in between. */
+/* INLINE: lets this thread run the engine until context_drive_end(), else -EBUSY. Calls that need
+ * the engine take the same lock: make none in between. */
 int context_drive_begin(struct urccl *ctx);
 void context_drive_end(struct urccl *ctx);
 
-/* Opens the program's next ring, with *cr: its device and gpu, and all else 0. p: read. 0: it is
- * the program's. */
+/* Opens a ring for the program. cr has device and gpu set, all else 0. p was read by
+ * ring_params_read(). 0: the ring is the program's. */
 int context_ring_begin(struct urccl *ctx, const struct urccl_ring_params *p,
 		       struct context_ring *cr);
-/* device_ring.c: the lanes, which are no ring's yet, or whose ring has ended. */
+/* device_ring.c: frees the lanes. Their ring has ended, or was never made. */
 void context_lanes_free(struct context_ring *cr);
 
-/* A ring of the library's own, used within one call. In an INLINE context its user has the engine
- * by context_drive_begin(). */
+/* Opens a ring for the library, used within one call. In an INLINE context its user holds the
+ * engine by context_drive_begin(). */
 int context_ring_open(struct urccl *ctx, struct context_ring **out);
 void context_ring_close(struct context_ring *cr);
 
-/* NULL: this version does not carry the transport out. */
+/* NULL: this version does not have the transport. */
 const struct backend *context_backend(uint32_t transport);
 
-/* Tells the segment what only the rings know, of an engine that sleeps too. */
+/* Exports unsubmitted entries of rings to the segment, also while the engine sleeps. */
 void context_rings_export(struct urccl *ctx);
 
-/* Ends every ring that the program did not, all at once: each may wait for a peer. */
+/* Ends all rings that are still open, in parallel, as each may wait for a peer. */
 void context_rings_end(struct urccl *ctx);
 
 #endif

@@ -24,7 +24,7 @@ static int params_read(struct urccl_device_ring_params *out,
 	return ring_entries_check(out->entries);
 }
 
-/* Pins the lanes, so that the GPU reaches them by the addresses that the processor has. */
+/* Pins the lanes, so that the GPU reaches them at the addresses that the CPU uses. */
 static int lanes_pin(struct context_ring *cr, uint32_t index)
 {
 	struct gpu *gpu = cr->ctx->gpu;
@@ -46,7 +46,7 @@ static int lanes_pin(struct context_ring *cr, uint32_t index)
 		   : 0;
 }
 
-/* Pages that CUDA does not give back stay mapped: a GPU may write to them. */
+/* Lanes that CUDA fails to unpin stay mapped: a GPU may write to them. */
 void context_lanes_free(struct context_ring *cr)
 {
 	int code;

@@ -9,9 +9,9 @@
 #include "setting.h"
 
 #define OURS	  "URCCL_"
-#define NAME_MOST 128u /* bytes of a variable's name that are looked at */
+#define NAME_MOST 128u /* bytes of a variable's name that are compared */
 
-/* ---- what means nothing any more ---- */
+/* ---- obsolete variables ---- */
 
 static const struct gone {
 	const char *uccl;
@@ -50,9 +50,9 @@ static int check_gone(void)
 	return 0;
 }
 
-/* ---- what never meant anything ---- */
+/* ---- unknown variables ---- */
 
-/* How many letters must be put in, left out or changed to make b of a (Levenshtein). */
+/* The Levenshtein distance from a to b. */
 static uint32_t distance(const char *a, size_t len, const char *b)
 {
 	uint8_t row[NAME_MOST + 1], diagonal, d;
@@ -76,7 +76,7 @@ static uint32_t distance(const char *a, size_t len, const char *b)
 	return row[blen];
 }
 
-/* The setting whose name is nearest: of a mistyped one. */
+/* The setting with the name nearest to a mistyped one. */
 static const struct setting *nearest(const char *name, size_t len)
 {
 	const struct setting *best = NULL;
@@ -118,7 +118,7 @@ static int is_setting(const char *name, size_t len)
 	return 0;
 }
 
-/* What Kubernetes gives every pod for a Service that is called urccl or urccl-something. */
+/* 1: Kubernetes sets it in every pod for a Service named urccl or urccl-something. */
 static int is_service(const char *name, size_t len, const char *value)
 {
 	static const char *const patterns[] = {
@@ -154,7 +154,7 @@ static int check_names(void)
 	return 0;
 }
 
-/* ---- what does ---- */
+/* ---- settings ---- */
 
 static int bad_value(const char *variable, const char *text)
 {
@@ -177,7 +177,7 @@ static int fail_room(const char *name, const struct setting *row, uint32_t room)
 		    name, room, row->at + row->width);
 }
 
-/* room: bytes that the program's struct has. */
+/* 1: set, 0: not, or -errno. room: size of the program's struct. */
 static int from_variable(const struct setting *row, const char *variable, int is_uccl,
 			 struct urccl_params *p, uint32_t room)
 {
@@ -204,7 +204,7 @@ static int from_env(const struct setting *row, struct urccl_params *p, uint32_t 
 	return found < 0 ? found : 0;
 }
 
-/* Whoever asks for a log gets one. */
+/* A log level in the environment sends the log to standard error, if it goes nowhere else. */
 static void give_log(struct urccl_params *p)
 {
 	int asked = getenv("URCCL_LOG_LEVEL") || getenv("UCCL_P2P_LOG_LEVEL");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* liburccl-ffi.so: the inlines of liburccl.h with external definitions, and the macros' twins. */
+/* liburccl-ffi.so: the inlines of liburccl.h with external definitions, and functions for its
+ * macros. */
 #define URCCL_INLINE extern inline
 #include <liburccl/ffi.h>
 

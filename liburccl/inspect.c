@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a context has and would do, for people and tools. */
+/* Describes a context's devices and routes to people and tools. */
 #include <stdio.h>
 
 #include "context.h"
@@ -25,7 +25,7 @@ static int is_open(const struct urccl *ctx, uint32_t transport)
 	return 0;
 }
 
-/* The k-th of the transport that did not open, or NULL. */
+/* The k-th refusal of the transport, or NULL. */
 static const struct refusal *refusal_of(const struct urccl *ctx, uint32_t transport, uint32_t k)
 {
 	uint32_t i;
@@ -36,7 +36,7 @@ static const struct refusal *refusal_of(const struct urccl *ctx, uint32_t transp
 	return NULL;
 }
 
-/* What of the transport is told behind the devices that are open. */
+/* Number of entries of urccl_devices() for the transport after the open devices. */
 static uint32_t closed(const struct urccl *ctx, uint32_t transport)
 {
 	uint32_t n = 0;
@@ -46,7 +46,7 @@ static uint32_t closed(const struct urccl *ctx, uint32_t transport)
 	return n || is_open(ctx, transport) ? n : 1;
 }
 
-/* The k-th of that. */
+/* Fills in the k-th of these entries. */
 static void device_closed_info(const struct urccl *ctx, uint32_t transport, uint32_t k,
 			       struct urccl_device *out)
 {
@@ -143,7 +143,7 @@ static void plan_any(const struct urccl *ctx, struct text *t)
 	t->len += (size_t)nics_text(&ctx->settings.p, to, room);
 }
 
-/* The route of bytes of a GPU that entries of this context move over the device. */
+/* The route of GPU memory over the device, for entries of this context. */
 static const char *gpu_route(const struct device *dev, int is_staged)
 {
 	if (dev->caps & CAP_GPU)
@@ -152,7 +152,7 @@ static const char *gpu_route(const struct device *dev, int is_staged)
 	return is_staged ? "staged, as the device does not reach it" : "direct";
 }
 
-/* The route of those that entries of peers move. */
+/* The same for entries of peers. */
 static const char *gpu_peers_route(const struct device *dev, int may_bounce)
 {
 	if (dev->caps & CAP_GPU)

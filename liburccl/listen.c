@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses to listen on: numbers only, so that nobody is asked for a name. */
+/* Addresses to listen on: numeric only, so that no name is resolved. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -10,7 +10,7 @@
 
 #define HOST_MAX 96u /* an IPv6 address and an interface's name */
 
-/* The sentences of a setting's check: its name and what it is are said before them. */
+/* The text of a setting's check follows its name and value. */
 static int listen_refuse(void)
 {
 	return fail(-EINVAL, "an address and a port are wanted, such as \"127.0.0.1:0\" or "
@@ -124,7 +124,7 @@ int listen_parse(const char *text, struct sockaddr_storage out[LISTEN_MAX])
 	}
 }
 
-/* ---- what interfaces allow ---- */
+/* ---- addresses of interfaces ---- */
 
 static int none_of(const char *rules)
 {
@@ -169,7 +169,7 @@ static int listen_add(struct sockaddr_storage *out, int n, const struct netif *n
 	return n + 1;
 }
 
-/* Those of the interfaces' addresses that `wanted` (NULL: any) is or stands for. */
+/* Adds the interfaces' addresses that equal `wanted` (NULL: any) or match its wildcard. */
 static int add_allowed(struct sockaddr_storage *out, int n, const struct sockaddr_storage *wanted,
 		       const struct netif *all, int nall)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From settings and machine to NICs. */
+/* Chooses NICs by the settings and the machine's topology. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #define CXI_DEVICES 4u
 
-/* A machine, what is asked of it, and the answer. */
+/* A machine, a question about it, and the answer. */
 struct inquiry {
 	struct machine m;
 	struct cpus cpus;
@@ -29,7 +29,7 @@ static uint8_t layers_of(uint32_t transport)
 	}
 }
 
-/* The GPU that the program names, else the CPUs that this thread may run on. */
+/* Asks for NICs near the program's GPU, else near the CPUs that this thread may run on. */
 static int inquiry_ask(struct inquiry *in, const struct urccl_params *p)
 {
 	int gpu;
@@ -43,7 +43,7 @@ static int inquiry_ask(struct inquiry *in, const struct urccl_params *p)
 		in->q.gpu = (uint32_t)gpu;
 		return 0;
 	}
-	/* Its mask is an array of words, as in struct cpus. */
+	/* cpu_set_t is an array of words, like struct cpus. */
 	if (!sched_getaffinity(0, sizeof(in->cpus.bits), (cpu_set_t *)(void *)in->cpus.bits)) {
 		in->q.kind = FOR_CPUS;
 		in->q.cpus = &in->cpus;
@@ -51,7 +51,7 @@ static int inquiry_ask(struct inquiry *in, const struct urccl_params *p)
 	return 0;
 }
 
-/* As the setting says where that is known. */
+/* Reads the topology from the source that the setting names. */
 static int machine_read(struct machine *m, const char *topology)
 {
 	if (!topology)
@@ -100,8 +100,8 @@ static int is_rail(const struct plan *plan, uint32_t port)
 	return 0;
 }
 
-/* In the order of the machine and not of who is nearest: the n-th is paired with a peer's n-th, and
- * processes of one machine may be near to different ones. */
+/* In the machine's order, not by distance: rail n is paired with a peer's rail n, and processes of
+ * one machine may be near different NICs. */
 static struct nic_port *rails_of(const struct inquiry *in)
 {
 	struct nic_port *nics = calloc(in->plan.rails, sizeof(*nics));
@@ -118,7 +118,7 @@ static struct nic_port *rails_of(const struct inquiry *in)
 	return nics;
 }
 
-/* Slingshot has no place in the tree: a node has four, one for each GPU in turn, as UCCL has it. */
+/* Slingshot NICs are not in the tree: a node has four, given to GPUs in turn, as in UCCL. */
 static int cxi_choose(const struct urccl_params *p, struct device_config *config)
 {
 	struct inquiry *in;
@@ -155,7 +155,7 @@ int nics_choose(const struct urccl_params *p, uint32_t transport, struct device_
 	if (err)
 		return err;
 	in->q.layers = layers_of(transport);
-	/* That none can be used the transport says better: it sees what the verbs see. */
+	/* On failure the transport gives the reason, as it sees the devices of verbs. */
 	if (!machine_plan(&in->m, &in->q, &in->plan)) {
 		nics = rails_of(in);
 		if (!nics)
@@ -183,7 +183,7 @@ int nics_are_named(const struct urccl_params *p, uint32_t transport)
 	}
 }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
 /* "GPU 0000:1b:00.0: mlx5_0 (PIX)" */
 static void add_short(struct text *t, struct inquiry *in, const char *name, const char *what)

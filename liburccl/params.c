@@ -15,7 +15,7 @@ void __urccl_params_init(struct urccl_params *p, uint32_t size)
 	fill_sized(p, &all, sizeof(all), "struct urccl_params");
 }
 
-/* ---- what the table does not say ---- */
+/* ---- checks outside the table ---- */
 
 static int any_set(const uint8_t *bytes, size_t n)
 {
@@ -170,7 +170,7 @@ static int read_listen(struct settings *s)
 
 /* ---- copies ---- */
 
-/* Points the member to a copy of its own. */
+/* Points the member to a copy of its string. */
 static int params_keep(const struct setting *row, struct urccl_params *p, char **copy)
 {
 	const char *text = setting_string(row, p);

@@ -10,8 +10,8 @@
 
 enum transport_how {
 	TRANSPORT_NAMED,    /* must open */
-	TRANSPORT_MAYBE,    /* is left out where it does not open */
-	TRANSPORT_REQUIRED, /* must open; no other is used towards whom it reaches */
+	TRANSPORT_MAYBE,    /* is left out if it does not open */
+	TRANSPORT_REQUIRED, /* must open; peers that it reaches use no other */
 };
 
 /* Best first. */
@@ -24,12 +24,12 @@ struct transports {
 };
 
 struct settings {
-	struct urccl_params p; /* its strings are copies, and its zeroes the defaults */
+	struct urccl_params p; /* strings are copies, defaults replace zeroes */
 	struct transports transports;
 	int listens;
-	struct sockaddr_storage listen[LISTEN_MAX]; /* if it listens: of one port */
+	struct sockaddr_storage listen[LISTEN_MAX]; /* if it listens; all have one port */
 	uint32_t nlisten;
-	char *copies[SETTINGS_MAX]; /* of the strings, by row of the table */
+	char *copies[SETTINGS_MAX]; /* copies of strings, by row of the table */
 	uint8_t hello[URCCL_NOTE_MAX];
 };
 
@@ -37,15 +37,15 @@ struct settings {
 int settings_read(struct settings *s, const struct urccl_params *p);
 void settings_free(struct settings *s);
 
-/* The same for a ring: out is whole and its zeroes the defaults. */
+/* The same for a ring: fills all of *out, with defaults for zeroes. */
 int ring_params_read(struct urccl_ring_params *out, const struct urccl_ring_params *p,
 		     const struct settings *s);
 
-/* "127.0.0.1:0", "10.0.0.1:7777,[::1]:7777": how many, at most LISTEN_MAX, or -EINVAL with fail()
- * text. */
+/* Parses "127.0.0.1:0" or "10.0.0.1:7777,[::1]:7777". Returns the number of addresses, or -EINVAL
+ * with fail() text. */
 int listen_parse(const char *text, struct sockaddr_storage out[LISTEN_MAX]);
-/* The same as the interfaces allow; text NULL: their addresses, any port. Also -EADDRNOTAVAIL,
- * -E2BIG. */
+/* The same, limited to the interfaces that rules name; text NULL: all their addresses, any port.
+ * Also -EADDRNOTAVAIL, -E2BIG. */
 int listen_choose(const char *text, const char *rules, struct sockaddr_storage out[LISTEN_MAX]);
 /* "shm!,tcp?": 0, or -EINVAL with fail() text. */
 int transports_parse(const char *text, struct transports *t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* urccl_measure(): what the way to a peer gives, measured with entries of a ring of its own between
- * memory of its own and the peer's scratch memory. */
+/* urccl_measure(): measures the path to a peer, with entries on a ring of its own between its own
+ * memory and the peer's scratch memory. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #define BURST_NS       (50 * NSEC_PER_MSEC)
 #define WORD	       8u
 #define PIECE	       (256u << 10) /* bytes of an entry of a burst */
-#define DEPTH	       4u	    /* of them under way */
+#define DEPTH	       4u	    /* entries of a burst in flight */
 
 _Static_assert(SCRATCH_BYTES % PIECE == 0 && DEPTH * PIECE <= SCRATCH_BYTES, "pieces lie apart");
 
@@ -57,7 +57,7 @@ static int explain(const struct probe *w, const struct urccl_cqe *cqe)
 	char why[256];
 	struct failure f;
 
-	/* What is forged to an owner that knows no such memory. */
+	/* An older owner takes the advert of its scratch memory for a forged one. */
 	if (cqe->res == -EACCES)
 		return fail(-EOPNOTSUPP,
 			    "peer 0x%x gives no memory to measure with: its liburccl "
@@ -69,7 +69,7 @@ static int explain(const struct probe *w, const struct urccl_cqe *cqe)
 	return fail((int)cqe->res, "%s", why);
 }
 
-/* The next end of an entry: its bytes, or -errno with fail() text. */
+/* Waits until an entry ends: its bytes, or -errno with fail() text. */
 static int64_t probe_take(struct probe *w)
 {
 	struct urccl_ring *ring = &w->cr->ring->pub;
@@ -91,7 +91,7 @@ static int64_t probe_take(struct probe *w)
 	return copy.res;
 }
 
-/* ---- what is measured ---- */
+/* ---- measurements ---- */
 
 static int by_size(const void *a, const void *b)
 {
@@ -118,8 +118,8 @@ static int exchanges(struct probe *w, uint64_t *times, uint32_t n)
 	return 0;
 }
 
-/* Some entries at a time until so many bytes were posted or so much time is over; all of them come
- * back. */
+/* Keeps up to DEPTH entries in flight until a->bytes are posted or a->burst_ns is over, then waits
+ * for all. */
 static int probe_burst(struct probe *w, int reads, const struct urccl_measure_args *a,
 		       uint64_t *bytes, uint64_t *ns)
 {
@@ -158,7 +158,7 @@ static int bursts(struct probe *w, const struct urccl_measure_args *a,
 	return err ? err : probe_burst(w, 1, a, &out->read, &out->read_ns);
 }
 
-/* The first entries fetch the key and meet pages for the first time: they do not count. */
+/* The first entries fetch the key and fault in pages: they do not count. */
 static int probe_measure(struct probe *w, const struct urccl_measure_args *a,
 			 struct urccl_measurement *out)
 {
@@ -200,7 +200,7 @@ static int measure_driven(struct probe *w, const struct urccl_measure_args *a,
 	return err;
 }
 
-/* ---- what it is measured with ---- */
+/* ---- memory and ring ---- */
 
 static int probe_open(struct probe *w)
 {
@@ -213,7 +213,7 @@ static int probe_open(struct probe *w)
 	return err ? err : context_ring_open(w->ctx, &w->cr);
 }
 
-/* Takes back what there is. What a failure said stands. */
+/* Frees all that is open. Keeps the text for urccl_errmsg(). */
 static void probe_close(struct probe *w)
 {
 	char said[256];

@@ -4,7 +4,7 @@
 
 #include "context.h"
 
-/* From here on this thread runs the engine, once a call of another that does has ended. */
+/* Makes this thread run the engine, once a call that runs it on another has ended. */
 __attribute__((noinline)) static void take_over(struct urccl *ctx)
 {
 	pthread_mutex_lock(&ctx->driving);
@@ -36,7 +36,7 @@ static uint64_t spin_ns(const struct urccl *ctx)
 	return us == UINT32_MAX ? NEVER_NS : us * NSEC_PER_USEC;
 }
 
-/* The ring itself, with what it needs of the context. */
+/* Makes the ring and connects it to the context. */
 static int ring_make(struct context_ring *cr, const struct urccl_ring_params *p)
 {
 	struct urccl *ctx = cr->ctx;
@@ -49,7 +49,7 @@ static int ring_make(struct context_ring *cr, const struct urccl_ring_params *p)
 	err = ring_open(p, ctx->is_inline ? URCCL_RING_INLINE : 0, id, &cr->ring);
 	if (err)
 		return err;
-	if (cr->device) { /* which alone submits */
+	if (cr->device) { /* only the lanes submit */
 		cr->ring->device = cr->device;
 		cr->ring->pub.sq_tail = NULL;
 	}
@@ -59,7 +59,7 @@ static int ring_make(struct context_ring *cr, const struct urccl_ring_params *p)
 	cr->ring->arg = cr;
 	cr->ring->clock = ctx->clock;
 	cr->ring->log = &ctx->log;
-	cr->ring->spin_ns = ctx->clock ? 0 : spin_ns(ctx); /* which stands while we spin */
+	cr->ring->spin_ns = ctx->clock ? 0 : spin_ns(ctx); /* spinning stops a simulated clock */
 	if (ctx->is_inline)
 		cr->ring->pub.fd = engine_fd(ctx->engine);
 	return 0;
@@ -94,7 +94,7 @@ static int ring_call(struct context_ring *cr, uint32_t type)
 	return context_call(cr->ctx, &call, 1);
 }
 
-/* The ring, and the engine's side of it. */
+/* Makes the ring and the engine's side of it. */
 static int ring_begin(struct context_ring *cr, const struct urccl_ring_params *p)
 {
 	int err = ring_make(cr, p);
@@ -158,7 +158,7 @@ int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct
 	return err;
 }
 
-/* A ring that the engine could not be told of is the engine's for good. */
+/* Frees the ring. After a failed CALL_RING_DEL (err) the engine keeps it for good. */
 static void ring_gone(struct context_ring *cr, int err)
 {
 	if (err)
@@ -208,7 +208,7 @@ void urccl_ring_close(struct urccl_ring *ring)
 		return;
 	cr = container_of(ring, struct ring, pub)->arg;
 	ring_check_close(cr->ring);
-	/* The call drives the engine of an INLINE context, whatever thread closes the ring. */
+	/* Any thread may close the ring: the call then drives an INLINE engine. */
 	store_relaxed(&cr->ctx->driver, 0);
 	ring_unlist(cr);
 	ring_gone(cr, ring_call(cr, CALL_RING_DEL));

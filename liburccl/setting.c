@@ -27,7 +27,7 @@ static const struct word allow_words[] = {
 	{"yes", URCCL_ALLOW_YES},	  {"0", URCCL_ALLOW_NO},
 	{"1", URCCL_ALLOW_YES},		  {NULL, 0},
 };
-/* NCCL's 2 is its word for "where there is such a thing", which ours is. */
+/* NCCL's 2 means "if the device supports it", as our yes does. */
 static const struct word ordering_words[] = {
 	{"0", URCCL_ALLOW_NO},
 	{"1", URCCL_ALLOW_YES},
@@ -63,7 +63,7 @@ static const struct word order_words[] = {
 	{NULL, 0},
 };
 
-/* ---- what texts may be ---- */
+/* ---- checks of strings ---- */
 
 static int check_given(const char *text)
 {

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-/* What is so where nothing is given. */
+/* Values of settings that are not given. */
 #define DEFAULT_TRANSPORTS "shm?,tcp?"
 #define DEFAULT_LISTEN	   "127.0.0.1:0"
 
@@ -14,7 +14,7 @@
 
 enum setting_kind {
 	SET_NUMBER,
-	SET_BYTES,   /* a number that may have k, m or g behind it */
+	SET_BYTES,   /* a number with an optional suffix k, m or g */
 	SET_CHOICE,  /* one of the words */
 	SET_TEXT,    /* a string; NULL: not given */
 	SET_CLASSES, /* an int16_t for each class */
@@ -27,9 +27,9 @@ struct word {
 };
 
 struct setting {
-	const char *name;	       /* the member; in capitals behind URCCL_ the variable */
+	const char *name;	       /* the member; in capitals after URCCL_ the variable */
 	const char *uccl;	       /* UCCL's variable, or NULL */
-	const struct word *uccl_words; /* what its values mean; NULL: the same */
+	const struct word *uccl_words; /* words of its values; NULL: as ours */
 	const char *about;
 	enum setting_kind kind;
 	size_t at;    /* in struct urccl_params */
@@ -39,9 +39,9 @@ struct setting {
 	int64_t step;			/* between values; 0: 1 */
 	const struct word *words;	/* choices, or names of some numbers; NULL: none */
 	int (*check)(const char *text); /* SET_TEXT: 0, or -errno with fail() text */
-	const char *otherwise;		/* likewise: what not given means, where a text says it */
-	const char *by_ifname;		/* that where socket_ifname is given; NULL: the same */
-	uint32_t asks_for;		/* enum urccl_transport that giving it asks for; 0: none */
+	const char *otherwise;		/* SET_TEXT: the default, or NULL */
+	const char *by_ifname;		/* the default with socket_ifname; NULL: the same */
+	uint32_t asks_for;		/* enum urccl_transport that it requires; 0: none */
 };
 
 extern const struct setting settings_table[];
@@ -51,27 +51,28 @@ extern const uint32_t settings_count;
 #define VARIABLE_MAX 40u
 void setting_variable(const struct setting *row, char name[VARIABLE_MAX]);
 
-/* Numbers, of class cls (0 where it has none). */
+/* Numbers, of class cls (0 if the row has no classes). */
 int64_t setting_get(const struct setting *row, const struct urccl_params *p, uint32_t cls);
 void setting_put(const struct setting *row, struct urccl_params *p, uint32_t cls, int64_t value);
 const char *setting_string(const struct setting *row, const struct urccl_params *p);
 void setting_put_string(const struct setting *row, struct urccl_params *p, const char *s);
 
-/* All of the table as it is when nobody says anything. */
+/* Sets all settings to their defaults. */
 void settings_defaults(struct urccl_params *p);
-/* 0 where it makes no sense becomes the default. */
+/* Replaces 0 by the default if 0 is below the least value. */
 void setting_fill(const struct setting *row, struct urccl_params *p);
-/* 0, or -EINVAL with fail() text that says what is possible. */
+/* 0, or -EINVAL with fail() text on the possible values. */
 int setting_check(const struct setting *row, const struct urccl_params *p);
 int setting_is_default(const struct setting *row, const struct urccl_params *p);
-/* One that is this transport's alone is given. */
+/* 1: a setting of this transport alone is given. */
 int settings_ask_for(const struct urccl_params *p, uint32_t transport);
-/* Reads a value from text, words of UCCL's if is_uccl; checks it too. A string is not copied. */
+/* Parses and checks a value, with UCCL's words if is_uccl. Does not copy a string. */
 int setting_parse(const struct setting *row, const char *text, int is_uccl, struct urccl_params *p);
-/* The value as setting_parse() takes it; a string that is not given and means no other is "". */
+/* Writes the value as setting_parse() takes it: "" for a string that is not set and has no
+ * default. */
 void setting_text(const struct setting *row, const struct urccl_params *p, char *buf, size_t len);
 
-/* Of some texts. */
+/* Checks of two strings, in params.c. */
 int check_transport(const char *text);
 int check_listen(const char *text);
 

@@ -141,7 +141,7 @@ static int value_fits(const struct setting *row, int64_t value)
 	return !row->step || value % row->step == 0;
 }
 
-/* A string's own sentence goes behind the name and what it is. */
+/* Puts the setting's name and value before the text of its check. */
 static int check_string(const struct setting *row, const char *s)
 {
 	char why[256];
