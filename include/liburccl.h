@@ -7,11 +7,11 @@
  * abi.h the fixed layouts.
  *
  * Errors are negative errno values everywhere; a failed call also leaves a sentence for
- * urccl_errmsg(), a failed entry one for urccl_explain(). What a failed call would have filled in
- * is untouched. Every call of a context may give -EINVAL (no context, or nowhere to put the
- * answer), -EPERM (in a forked child: open a context there) and -ENOMEM; -ESTALE is a handle that
- * names nothing, or nothing any more. Inlines check no pointer: a ring, and what urccl_get_sqe()
- * gives to a urccl_prep_*(), must not be NULL, nor a ring or context closed already.
+ * urccl_errmsg(), a failed entry one for urccl_explain(). A failed call leaves its outputs
+ * unchanged. Every call of a context may give -EINVAL (the context or the pointer for the
+ * answer is NULL), -EPERM (in a forked child: open a context there) and -ENOMEM; -ESTALE is a
+ * handle whose object has ended or never was. Inlines check no pointer: the ring, and the entry
+ * for a urccl_prep_*(), must not be NULL, and no ring or context closed already.
  *
  * Threads: a ring has one producer thread (get_sqe, prep, submit) and one consumer thread (wait,
  * peek, arm, seen) at a time; they may be two. A context's calls may come from any thread. The
@@ -19,8 +19,8 @@
  * calls drive the devices; calls that need the engine (ring_open, register, unregister, revoke,
  * import, forget, probe) give -EBUSY from another.
  *
- * Memory that a call is given is the program's again when it returns; what an entry points to is
- * the library's until its CQE without MORE.
+ * Memory that a call is given is the program's again when it returns; memory that an entry points
+ * to is the library's until its CQE without MORE.
  */
 #ifndef LIBURCCL_H
 #define LIBURCCL_H
@@ -42,10 +42,10 @@ extern "C" {
 #define URCCL_INLINE static inline
 #endif
 
-/* With URCCL_CHECK defined before it is included, this header watches for two producers, for CQEs
- * that are seen twice, and for entries that are prepared and never submitted: each is told once a
- * ring, by the context's log, from the thread that does it. A thread must then have submitted what
- * it took before another takes or submits. */
+/* With URCCL_CHECK defined before it is included, this header detects two producers, CQEs that are
+ * seen twice, and entries that are prepared and never submitted. Each is logged once per ring, on
+ * the thread that does it. A thread must then submit the entries that it took before another takes
+ * or submits. */
 #ifdef URCCL_CHECK
 #define URCCL_CHECKS 1
 #else
@@ -86,34 +86,33 @@ enum urccl_open_flags {
 					 * devices */
 };
 
-enum urccl_allow {			/* a policy for something that may be had but is not
-					 * always wanted */
+enum urccl_allow {			/* a policy for a feature that is not always wanted */
 	URCCL_ALLOW_DEFAULT = 0, URCCL_ALLOW_NO, URCCL_ALLOW_YES,
 };
 
 enum urccl_tcp_driver {
 	URCCL_TCP_AUTO = 0,		/* readiness */
 	URCCL_TCP_READINESS,		/* non-blocking sockets and epoll */
-	URCCL_TCP_IO_URING,		/* opening fails where io_uring is denied */
+	URCCL_TCP_IO_URING,		/* opening fails if io_uring is denied */
 };
 
-enum urccl_log_level {			/* each tells what those before it tell */
-	URCCL_LOG_DEFAULT = 0,		/* warn, where there is somebody to tell */
+enum urccl_log_level {			/* each includes the levels before it */
+	URCCL_LOG_DEFAULT = 0,		/* warn */
 	URCCL_LOG_NONE, URCCL_LOG_ERROR, URCCL_LOG_WARN, URCCL_LOG_INFO, URCCL_LOG_DEBUG,
 };
 
-enum urccl_enforce {			/* who keeps a peer to an advert's rights, range and
-					 * expiry */
-	URCCL_ENFORCE_ANY = 0,		/* of mapped memory the importer's library and, for the
-					 * right to write, the descriptor that it was given */
+enum urccl_enforce {			/* the side that keeps a peer to an advert's rights, range
+					 * and expiry */
+	URCCL_ENFORCE_ANY = 0,		/* mapped memory: the importer's library and, for the right
+					 * to write, the descriptor that it was given */
 	URCCL_ENFORCE_OWNER,		/* the owner of the memory alone: nothing is mapped */
 };
 
-enum urccl_device_order {		/* of entries on memory of a GPU here */
+enum urccl_device_order {		/* for entries on local memory of a GPU */
 	URCCL_DEVICE_ORDER_DEFAULT = 0,	/* trusted */
-	URCCL_DEVICE_ORDER_EXPLICIT,	/* each says when that is ready: urccl_sqe_set_wait(),
+	URCCL_DEVICE_ORDER_EXPLICIT,	/* each must say when that is ready: urccl_sqe_set_wait(),
 					 * _set_wait_event() or _set_ready(). Else -EINVAL */
-	URCCL_DEVICE_ORDER_TRUSTED,	/* one that says nothing begins at once */
+	URCCL_DEVICE_ORDER_TRUSTED,	/* an entry that does not say begins at once */
 };
 
 enum urccl_cxi_threading {		/* fi_domain(3) */
@@ -122,14 +121,14 @@ enum urccl_cxi_threading {		/* fi_domain(3) */
 	URCCL_CXI_THREADING_ENDPOINT,
 };
 
-/* Of a setting for which 0 means something: the library's choice. */
+/* The library's choice, for a setting in which 0 has a meaning. */
 #define URCCL_AUTO (-1)
 
 /*
  * Settings of a context. urccl_params_init() fills in the defaults. A struct of an older header is
- * shorter and gets the defaults of the rest; a longer one must be zero where this library does not
- * know it (else -E2BIG). A number that is 0 where 0 makes no sense is the default. Strings and
- * buffers are copied. urccl_params_from_env(3) lists the values of each setting and its environment
+ * shorter and gets the defaults of the rest; members of a longer one that this library does not
+ * know must be zero (else -E2BIG). A number with an invalid 0 gets its default. Strings and buffers
+ * are copied. urccl_params_from_env(3) lists the values of each setting and its environment
  * variable.
  */
 struct urccl_params {
@@ -147,7 +146,7 @@ struct urccl_params {
 	const char *socket_ifname;	/* interfaces to listen on and to dial from: "eth,ib"
 					 * (names that begin so), "=eth0" (just that), "^docker"
 					 * (all but those); NULL: any */
-	const void *hello;		/* sent to a dialler where the ACCEPT has no hello */
+	const void *hello;		/* sent to a dialler if the ACCEPT has no hello */
 	const void *secret;		/* shared by all that may connect: each side proves that
 					 * it has it. urccl_open() makes a key of it */
 	const char *secret_file;	/* a file with the secret that others cannot read; the end
@@ -156,7 +155,7 @@ struct urccl_params {
 	uint32_t secret_len;		/* 16 to 1,024; 0: none */
 
 	/* Times. */
-	uint32_t deadline_ms;		/* of an entry that sets none (30 s) */
+	uint32_t deadline_ms;		/* for an entry that sets none (30 s) */
 	uint32_t dead_after_ms;		/* a peer that is awaited and silent for so long is lost
 					 * (10 s) */
 	uint32_t idle_after_ms;		/* a peer unused for so long gives up its data path until
@@ -174,7 +173,7 @@ struct urccl_params {
 					 * 4,096 (4,096); entries beyond wait */
 	uint32_t chunk_bytes;		/* largest piece of an entry that a device gets at a
 					 * time; 0: the transport's */
-	uint32_t event_slots;		/* of a ring that sets none, 1 to 32,768 (256) */
+	uint32_t event_slots;		/* for a ring that sets none, 1 to 32,768 (256) */
 
 	/* Policy. */
 	uint8_t	 enforce;		/* enum urccl_enforce */
@@ -185,7 +184,7 @@ struct urccl_params {
 	uint8_t	 log_level;		/* enum urccl_log_level */
 	int8_t	 progress_nice;		/* nice(2) of progress threads, -20 to 19; 0: that of the
 					 * thread that opens */
-	int8_t	 control_nice;		/* of the control thread and all threads that it starts */
+	int8_t	 control_nice;		/* for the control thread and all threads it starts */
 	uint8_t	 reserved0[7];
 	/* Receives events as lines without their end; level: enum urccl_log_level. Called by the
 	 * control thread, urccl_open() and urccl_close(), with URCCL_CHECK by any thread that uses
@@ -194,7 +193,7 @@ struct urccl_params {
 	void *log_arg;
 	const char *thread_name;	/* prefix of the threads' names, up to 7 bytes; NULL:
 					 * "urccl" */
-	const char *progress_cpus;	/* CPUs of progress threads, "0-3,8"; NULL: those of the
+	const char *progress_cpus;	/* CPUs of progress threads, "0-3,8"; NULL: as the
 					 * thread that opens */
 	const char *control_cpus;	/* CPUs of the control thread, the resolver threads and
 					 * libfabric's thread. Short-lived threads that prefault
@@ -222,7 +221,7 @@ struct urccl_params {
 					 * names */
 
 	/* ib, and of these the NICs, classes and libraries of efa and fabric. */
-	const char *rdma_dev;		/* NICs to use, "mlx5_0,mlx5_1:2"; NULL: those near gpu */
+	const char *rdma_dev;		/* NICs to use, "mlx5_0,mlx5_1:2"; NULL: NICs near gpu */
 	const char *ibv_so;		/* libibverbs to load */
 	uint32_t rdma_relaxed_ordering;	/* enum urccl_allow: devices may write to memory in any
 					 * order, but for regions with ATOMIC (yes) */
@@ -246,7 +245,7 @@ struct urccl_params {
 	const char *cxi_domain;		/* NULL: by cxi_device_index */
 	uint32_t cxi_tx_queue_size, cxi_rx_queue_size;	/* (4,096) */
 	uint32_t cxi_cq_size;		/* (8,192) */
-	int32_t	 cxi_device_index;	/* URCCL_AUTO: of the GPU, or the first */
+	int32_t	 cxi_device_index;	/* URCCL_AUTO: by the GPU, or the first */
 	uint8_t	 cxi_threading;		/* enum urccl_cxi_threading */
 	uint8_t	 reserved2[7];
 
@@ -295,7 +294,7 @@ struct urccl_peer_info {
 	uint32_t state;			/* enum urccl_peer_state */
 	uint32_t hello_len;
 	uint8_t	 hello[256];		/* the peer's hello payload */
-	char	 address[64];		/* of the control connection: "10.0.0.2:7777" */
+	char	 address[64];		/* control connection: "10.0.0.2:7777" */
 	uint32_t warm;			/* 1: it has its data path; 0: not up, or let go for
 					 * max_warm, max_qps or idle_after_ms: the next entry
 					 * brings it back */
@@ -312,16 +311,16 @@ struct urccl_region_info {
 					 * (urccl_alloc memory, sealed memfds) */
 	uint32_t extents;		/* pieces of memory that devices know it by: ranges that
 					 * touch are one */
-	uint32_t shared;		/* of them, those that lie inside one of a region that
-					 * was there before, and cost nothing */
+	uint32_t shared;		/* extents inside one of an earlier region, which cost
+					 * nothing */
 	uint32_t device;		/* 1 + the number of the GPU that has its first range; 0:
 					 * memory of the host */
 	uint32_t staged;		/* bit per enum urccl_transport: entries on it go through
 					 * pinned memory of the library there */
 };
 
-enum urccl_enforced {			/* who keeps us to an advert's rights, range and expiry */
-	URCCL_ENFORCED_UNKNOWN = 0,	/* no entry has used the remote since its peer is warm */
+enum urccl_enforced {			/* side enforcing an advert's rights, range and expiry */
+	URCCL_ENFORCED_UNKNOWN = 0,	/* no entry used the remote since its peer became warm */
 	URCCL_ENFORCED_BY_OWNER,	/* the owner's side, at each access */
 	URCCL_ENFORCED_BY_IMPORTER,	/* this library: the memory is mapped here, at least in
 					 * part */
@@ -342,13 +341,12 @@ struct urccl_stats {			/* since open; each word is read by itself, without a
 	uint32_t size;			/* sizeof(struct urccl_stats), set by the caller */
 	uint32_t reserved;
 	uint64_t submitted, completed, failed, cancelled, timed_out;	/* entries */
-	uint64_t bytes_read;		/* of entries of ours that succeeded */
+	uint64_t bytes_read;		/* by entries of ours that succeeded */
 	uint64_t bytes_written;
 	uint64_t chunks, merged;	/* handed to devices; blocks or segments joined to their
 					 * neighbour */
 	uint64_t notes_sent, notes_received;
-	uint64_t turns, sleeps, wakes;	/* of the progress thread: loops, sleeps, programs it
-					 * woke */
+	uint64_t turns, sleeps, wakes;	/* progress thread: loops, sleeps, programs it woke */
 };
 
 /* ---- Contexts (any thread) ------------------------------------------------------------------- */
@@ -365,7 +363,7 @@ URCCL_INLINE void urccl_params_init(struct urccl_params *p)
 /* Sets in *p what environment variables give: URCCL_ and the member's name in capitals, or, where
  * that is not set, UCCL's variable of the same meaning; urccl_params_from_env(3) lists them.
  * Strings are the environment's: they stand until it is changed, and urccl_open() copies them.
- * -EINVAL: a variable that does not parse, an obsolete one, or a URCCL_* that is none; *p is then
+ * -EINVAL: a variable that does not parse, an obsolete one, or an unknown URCCL_*; *p is then
  * unchanged. With URCCL_LOG_LEVEL, p->log if NULL becomes one that prints to standard error. */
 int urccl_params_from_env(struct urccl_params *p);
 
@@ -377,13 +375,13 @@ int urccl_params_set(struct urccl_params *p, const char *name, const char *value
 
 /* Opens the devices, the listener and the threads; p may be NULL. Does not wait for the network.
  * The context is the program's to close. A transport that p names, or that a setting of its own
- * asks for (tcp_congestion, tcp_driver, socket_dir), must open; of the default ones those
- * that this machine lacks are left out, and urccl_dump() says why. -EINVAL: a setting;
- * -EADDRINUSE, -EADDRNOTAVAIL: listen; -EOPNOTSUPP: a transport or setting of a later version. */
+ * asks for (tcp_congestion, tcp_driver, socket_dir), must open. Default transports that this
+ * machine lacks are left out, and urccl_dump() says why. -EINVAL: a setting; -EADDRINUSE,
+ * -EADDRNOTAVAIL: listen; -EOPNOTSUPP: a transport or setting of a later version. */
 int urccl_open(const struct urccl_params *p, struct urccl **ctx);
 
-/* Ends everything: rings still open are closed, entries end with -ESHUTDOWN, peers are told.
- * Within 2 s. Must not run beside another call on the same context. NULL is fine. */
+/* Ends everything: rings still open are closed, entries end with -ESHUTDOWN, peers are told. Within
+ * 2 s. Must not run during another call on the same context. NULL is fine. */
 void urccl_close(struct urccl *ctx);
 
 /* p may be NULL. The ring's memory is the library's; urccl_ring_close() or urccl_close() frees it.
@@ -391,9 +389,9 @@ void urccl_close(struct urccl *ctx);
  * network. */
 int urccl_ring_open(struct urccl *ctx, const struct urccl_ring_params *p, struct urccl_ring **ring);
 
-/* Cancels what is unfinished, waits until the buffers are quiet, frees the ring: within 2 s, but
- * for memory that a driver is just pinning for a REGISTER. No call on it after or beside this one.
- * NULL is fine. */
+/* Cancels what is unfinished, waits until the buffers are quiet, frees the ring: within 2 s, unless
+ * a driver is pinning memory for a REGISTER. No call on it during or after this one. NULL is
+ * fine. */
 void urccl_ring_close(struct urccl_ring *ring);
 
 /*
@@ -407,9 +405,9 @@ void urccl_ring_close(struct urccl_ring *ring);
 int urccl_device_ring_open(struct urccl *ctx, const struct urccl_device_ring_params *p,
 			   struct urccl_device_ring *ring);
 
-/* On: the progress thread does not sleep, and takes an entry at once. Off, as it is at first: it
- * looks every 50 us for a second after the last entry, and then every millisecond. Any thread.
- * -EPERM: in a forked child. */
+/* On: the progress thread does not sleep, and takes an entry at once. Off, the initial state: it
+ * polls every 50 us for a second after the last entry, then every millisecond. Any thread. -EPERM:
+ * in a forked child. */
 int urccl_device_ring_busy(const struct urccl_device_ring *ring, int on);
 
 /* As urccl_ring_close(), which frees ring->ring. Kernels that push must have ended before. */
@@ -418,53 +416,53 @@ void urccl_device_ring_close(const struct urccl_device_ring *ring);
 /*
  * Makes n ranges one region: one offset space, range k beginning at the sum of the lengths
  * before it. The memory stays the program's and must stay mapped until urccl_unregister().
- * rights (enum urccl_rights) is the most an advert of it may give; URCCL_REG_PREFAULT besides:
- * every page is there when the call returns, which takes time where they are many. Does not wait
- * for the network. Ranges that touch, and those inside a region that gives no less, cost the
- * devices nothing more. A range inside memory of urccl_alloc() is mapped by peers of this host.
- * -EFAULT: not all of it is mapped. -EACCES: rights to write (to read) where it is mapped without;
- * it must not lose them, nor be unmapped, while it is registered: bytes may be copied there without
- * a look, and the program would get SIGSEGV. A range with a descriptor is a view of a memfd of the
- * program's, which peers of this host map where its size is sealed; where nothing is mapped at its
- * address, the library maps it. The descriptor may then be closed. -ERANGE, -EINVAL: it is too
- * short, or not what is mapped there.
+ * rights (enum urccl_rights) is the most an advert of it may give. With URCCL_REG_PREFAULT every
+ * page is present when the call returns, which takes time if there are many. Does not wait for the
+ * network. Ranges that touch, and those inside a region that gives no less, cost the devices
+ * nothing more. A range inside memory of urccl_alloc() is mapped by peers of this host.
+ * -EFAULT: not all of it is mapped. -EACCES: it is mapped without the write (read) access that
+ * rights need. It must stay mapped with that access while it is registered: the library may copy
+ * bytes unchecked, and the program would get SIGSEGV. A range with a descriptor is a view of a
+ * memfd of the program's, which peers of this host map if its size is sealed; if nothing is mapped
+ * at its address, the library maps it. The descriptor may then be closed. -ERANGE, -EINVAL: it is
+ * too short, or not what is mapped there.
  */
 int urccl_register(struct urccl *ctx, const struct urccl_range *ranges, uint32_t n, uint32_t rights,
 		   struct urccl_region *region);
 
-/* Takes the region back: waits until no entry of ours and no transfer of a peer touches it, at
- * most 2 s (-ETIMEDOUT: still registered; call again). Peers' accesses under way fail with -EACCES,
- * later ones with -ESTALE. A peer that has memory of urccl_alloc() mapped is asked to let go of
- * it. While one does not, frozen, or INLINE and not called, or lost while it was so, the result is
- * -ETIMEDOUT, and that peer may still read and write the memory: until its process ends. */
+/* Takes the region back: waits until no entry of ours and no transfer of a peer touches it, at most
+ * 2 s (-ETIMEDOUT: still registered; call again). Peers' accesses under way fail with -EACCES,
+ * later ones with -ESTALE. A peer that has memory of urccl_alloc() mapped is asked to let go of it.
+ * While one does not (it is frozen, or INLINE and not driven, or was lost meanwhile), the result is
+ * -ETIMEDOUT, and that peer may still read and write the memory until its process ends. */
 int urccl_unregister(struct urccl *ctx, struct urccl_region region);
 
-/* Ends every advert of the region, which stays registered and may be advertised anew: those who
- * imported it hear of it first and fail their entries with -EACCES, then the keys go. Waits until
- * no transfer of a peer touches the region, at most 2 s (-ETIMEDOUT: a peer has the
- * memory mapped and has not let go, as for urccl_unregister(); the adverts are void all the same,
- * call again to wait on). */
+/* Ends every advert of the region, which stays registered and may be advertised anew: importers are
+ * told first and fail their entries with -EACCES, then the keys are removed. Waits until no
+ * transfer of a peer touches the region, at most 2 s (-ETIMEDOUT: a peer has the memory mapped and
+ * has not let go, as for urccl_unregister(); the adverts are void all the same, call again to wait
+ * on). */
 int urccl_revoke(struct urccl *ctx, struct urccl_region region);
 
 /* len bytes of page-aligned, zeroed memory that peers of this host can map: a sealed memfd, so
- * neither /dev/shm nor mlock. Its pages are there when the call returns, which takes time where
- * they are many. Not yet registered; the context's until urccl_free() or urccl_close(). The system
- * has the pages for as long as a peer has them mapped, also after that. -EFBIG: len is above
+ * neither /dev/shm nor mlock. Its pages are present when the call returns, which takes time if
+ * there are many. Not yet registered; the context's until urccl_free() or urccl_close(). The pages
+ * stay allocated as long as a peer has them mapped, also after that. -EFBIG: len is above
  * RLIMIT_FSIZE. */
 int urccl_alloc(struct urccl *ctx, uint64_t len, void **addr);
 
 /* addr is what urccl_alloc() gave; -EBUSY while a region holds part of it. */
 int urccl_free(struct urccl *ctx, void *addr);
 
-/* Fills *advert, 64 bytes to send to whoever may use [off, off + len) of the region with these
+/* Fills *advert, 64 bytes to send to peers that may use [off, off + len) of the region with these
  * rights, at most the region's (-EACCES; -ERANGE); ttl_ms 0: for as long as the region lives. Does
  * not wait. */
 int urccl_advertise(struct urccl *ctx, struct urccl_region region, uint64_t off, uint64_t len,
 		    uint32_t rights, uint64_t ttl_ms, struct urccl_advert *advert);
 
-/* Makes n adverts of one connected peer one remote: one offset space in their order. Waits for
- * nothing: the peer judges them at first use. -ESTALE: of another incarnation of the peer.
- * -EPROTONOSUPPORT: of a version not known here. -EINVAL: malformed. -E2BIG: above 65,536. */
+/* Makes n adverts of one connected peer one remote: one offset space in their order. Does not wait:
+ * the peer checks them at first use. -ESTALE: an advert of another incarnation of the peer.
+ * -EPROTONOSUPPORT: an unknown version. -EINVAL: malformed. -E2BIG: above 65,536. */
 int urccl_import(struct urccl *ctx, struct urccl_peer peer, const struct urccl_advert *adverts,
 		 uint32_t n, struct urccl_remote *remote);
 
@@ -492,20 +490,20 @@ int urccl_get_remote_info(struct urccl *ctx, struct urccl_remote remote,
 /* The address at which kernels of this process reach the remote, which is memory of one allocation
  * of a GPU of this host, imported by one advert: for as long as it is mapped, also when its peer is
  * lost. CUDA maps it to read and to write, so the advert must give both rights (else -EACCES); its
- * range is the program's to keep to. A revocation is not carried out, and the owner's
- * urccl_unregister() waits (-ETIMEDOUT), before it is unmapped. End all kernels that use it, then
- * unmap it, before urccl_unimport() and urccl_close(). -EAGAIN: there is no key yet: WARM the peer
- * before. -EOPNOTSUPP: it cannot be mapped. -EALREADY: it is. */
+ * range is the program's to keep to. Until it is unmapped, a revocation has no effect and the
+ * owner's urccl_unregister() waits (-ETIMEDOUT). End all kernels that use it, then unmap it, before
+ * urccl_unimport() and urccl_close(). -EAGAIN: there is no key yet: WARM the peer before.
+ * -EOPNOTSUPP: it cannot be mapped. -EALREADY: it is. */
 int urccl_remote_map(struct urccl *ctx, struct urccl_remote remote, uint64_t *addr);
 int urccl_remote_unmap(struct urccl *ctx, struct urccl_remote remote);
 
-/* Fills *stats, whose size the caller has set. Never waits, takes no lock: works beside a stuck
- * engine. */
+/* Fills *stats, whose size the caller has set. Never waits, takes no lock: works while an engine is
+ * stuck. */
 int urccl_get_stats(struct urccl *ctx, struct urccl_stats *stats);
 
 /* A sentence on why the entry or event (LOST, NOTE) of *cqe failed, from the context's last 1,024
- * error records. Returns its length (without the 0), as snprintf does: what does not fit len bytes
- * is cut off. Any thread, also when an engine is stuck. */
+ * error records. Returns its length (without the 0), as snprintf does: text that does not fit len
+ * bytes is cut off. Any thread, also when an engine is stuck. */
 int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uint32_t len);
 
 /* A sentence on this thread's last failed call; "" if none failed. The library's: it stands until
@@ -517,20 +515,20 @@ const char *urccl_version(void);
 
 /* ---- The simulated network (transport sim) --------------------------------------------------- */
 
-/* A network inside this process; contexts join it by urccl_params.sim_network. faults is what goes
- * wrong with those who join, "seed=7,delay=2us..50us,drop=0.1%", as urccl_sim(7) has it; "":
- * nothing; NULL: some of each harmless fault. The same seed gives the same faults in the same order
- * of calls. -EINVAL: a word that is none. Any thread. */
+/* A network inside this process; contexts join it by urccl_params.sim_network. faults, as in
+ * urccl_sim(7), apply to contexts that join: "seed=7,delay=2us..50us,drop=0.1%"; "": none; NULL:
+ * some of each harmless fault. The same seed gives the same faults in the same order of calls.
+ * -EINVAL: an unknown word. Any thread. */
 int urccl_sim_open(const char *faults, struct urccl_sim **sim);
 
 /* -EBUSY while a context uses it. NULL is fine. */
 int urccl_sim_close(struct urccl_sim *sim);
 
-/* Packets stop (on) and go on (off): a peer that hangs. Any thread. */
+/* Stops all packets (on), as if peers hang, or lets them pass again (off). Any thread. */
 void urccl_sim_freeze(struct urccl_sim *sim, int on);
 
-/* The rail of this number (0 to 7) of every context is pulled (on): its connections break; and put
- * back (off). Any thread. */
+/* Unplugs rail 0 to 7 of every context (on), which breaks its connections, or plugs it in again
+ * (off). Any thread. */
 void urccl_sim_pull(struct urccl_sim *sim, unsigned int rail, int on);
 
 /* ---- Rings: out of line ---------------------------------------------------------------------- */
@@ -564,7 +562,7 @@ int urccl_arm(struct urccl_ring *ring, uint32_t what, uint32_t n);
 int urccl_submit_and_wait(struct urccl_ring *ring, uint32_t n);
 
 /* For the inlines below only: wake the progress thread; drive an INLINE context; with URCCL_CHECK
- * look at what the program is about to do, with n CQEs. */
+ * check the program's next step, on n CQEs. */
 enum __urccl_doing { __URCCL_TAKES, __URCCL_SUBMITS, __URCCL_SEES };
 void __urccl_ring_wake(struct urccl_ring *ring);
 void __urccl_ring_drive(struct urccl_ring *ring);
@@ -572,8 +570,8 @@ void __urccl_ring_check(struct urccl_ring *ring, enum __urccl_doing what, uint32
 
 /* ---- Rings: inline --------------------------------------------------------------------------- */
 
-/* Readable when what was armed is there; in an INLINE context also when the ring wants to be
- * driven. The library's: do not read or close it. */
+/* Readable when the armed condition holds; in an INLINE context also when the ring must be driven.
+ * The library's: do not read or close it. */
 URCCL_INLINE int urccl_ring_fd(const struct urccl_ring *ring)
 {
 	return ring->flags ? ring->fd : -EPERM;
@@ -597,8 +595,8 @@ URCCL_INLINE uint32_t urccl_sq_space_left(const struct urccl_ring *ring)
 	return ring->entries - (ring->sqe_tail - gone);
 }
 
-/* The next entry, to be filled by one urccl_prep_*(), or NULL: the ring is full (or dead). One that
- * is submitted without fails with -EINVAL. Producer. */
+/* The next entry, to be filled by one urccl_prep_*(), or NULL: the ring is full (or dead). An entry
+ * submitted unprepared fails with -EINVAL. Producer. */
 URCCL_INLINE struct urccl_sqe *urccl_get_sqe(struct urccl_ring *ring)
 {
 	struct urccl_sqe *sqe;
@@ -856,7 +854,7 @@ URCCL_INLINE void urccl_prep_fetch_add(struct urccl_sqe *sqe, struct urccl_remot
 	__urccl_prep(sqe, URCCL_OP_FETCH_ADD, remote.id, addend, 0, off);
 }
 
-/* The same, but where the word is expected it becomes desired: it did if old is expected. */
+/* The same, but stores desired if the word equals expected: if old does, it was stored. */
 URCCL_INLINE void urccl_prep_cmp_swap(struct urccl_sqe *sqe, struct urccl_remote remote,
 				      uint64_t off, uint64_t expected, uint64_t desired)
 {
@@ -877,7 +875,7 @@ URCCL_INLINE void urccl_prep_accept(struct urccl_sqe *sqe)
 	__urccl_prep(sqe, URCCL_OP_ACCEPT, 0, 0, 0, 0);
 }
 
-/* The NOTE, RAIL and, last, LOST events of the peer (id 0: of all) come to this ring. */
+/* The NOTE, RAIL and, last, LOST events of the peer (id 0: every peer) come to this ring. */
 URCCL_INLINE void urccl_prep_watch(struct urccl_sqe *sqe, struct urccl_peer peer)
 {
 	__urccl_prep(sqe, URCCL_OP_WATCH, peer.id, 0, 0, 0);
@@ -919,8 +917,8 @@ URCCL_INLINE void urccl_prep_import(struct urccl_sqe *sqe, struct urccl_peer pee
 	__urccl_prep(sqe, URCCL_OP_IMPORT, peer.id, (uint64_t)(uintptr_t)adverts, n, 0);
 }
 
-/* Ends when all is done that first entries to the peer would have to wait for: it is connected, the
- * keys of the remotes imported so far are here, their mappings made and populated. */
+/* Ends when first entries to the peer need not wait any more: it is connected, the keys of the
+ * remotes imported so far are here, their mappings are made and populated. */
 URCCL_INLINE void urccl_prep_warm(struct urccl_sqe *sqe, struct urccl_peer peer)
 {
 	__urccl_prep(sqe, URCCL_OP_WARM, peer.id, 0, 0, 0);
@@ -1027,8 +1025,8 @@ URCCL_INLINE void urccl_sqe_set_notify(struct urccl_ring *ring, struct urccl_sqe
 		__urccl_set_payload(ring, sqe, payload, len);
 }
 
-/* The hello of a CONNECT, which the peer's PEER event brings; of an ACCEPT, which those that it
- * accepts find in urccl_get_peer_info() when their CONNECT ends, in place of params.hello. At most
+/* The hello of a CONNECT comes with the peer's PEER event. The hello of an ACCEPT replaces
+ * params.hello: diallers find it in urccl_get_peer_info() when their CONNECT ends. At most
  * URCCL_NOTE_MAX bytes, the library's until the CQE without MORE. */
 URCCL_INLINE void urccl_sqe_set_hello(struct urccl_ring *ring, struct urccl_sqe *sqe,
 				      const void *hello, uint32_t len)
@@ -1036,10 +1034,10 @@ URCCL_INLINE void urccl_sqe_set_hello(struct urccl_ring *ring, struct urccl_sqe 
 	__urccl_set_payload(ring, sqe, hello, len);
 }
 
-/* The entry starts when *word >= value; of reads and writes. Store to it with release, at least:
- * what was stored before is there when the entry reads it. Nothing rings then: the library looks,
- * while it sleeps every 50 us or so. word lies in memory registered with some right, of the host or
- * of a GPU, and is the library's to read until the CQE. */
+/* For reads and writes: the entry starts when *word >= value. Store to it with release or stronger:
+ * the entry then sees earlier stores. A store wakes nobody: the library polls, about every 50 us
+ * while it sleeps. word lies in memory registered with some right, of the host or of a GPU, and is
+ * the library's to read until the CQE. */
 URCCL_INLINE void urccl_sqe_set_wait(struct urccl_ring *ring, struct urccl_sqe *sqe,
 				     const uint64_t *word, uint64_t value)
 {
@@ -1050,9 +1048,9 @@ URCCL_INLINE void urccl_sqe_set_wait(struct urccl_ring *ring, struct urccl_sqe *
 	ext->wait_value = value;
 }
 
-/* The entry starts when the CUevent (cudaEvent_t) is done: what is recorded in it now, and no wait
- * if that is nothing. Of reads and writes. The library asks for it as it looks at a word. The event
- * is the library's until the CQE. Needs a region of GPU or pinned memory in the context. */
+/* For reads and writes: the entry starts when the work now recorded in the CUevent (cudaEvent_t) is
+ * done, or at once if there is none. The library polls it like a word. The event is the library's
+ * until the CQE. Needs a region of GPU or pinned memory in the context. */
 URCCL_INLINE void urccl_sqe_set_wait_event(struct urccl_ring *ring, struct urccl_sqe *sqe,
 					   void *event)
 {
@@ -1063,8 +1061,8 @@ URCCL_INLINE void urccl_sqe_set_wait_event(struct urccl_ring *ring, struct urccl
 	ext->wait_value = 0;
 }
 
-/* The program has synchronised: memory of a GPU is ready for the entry. For device_order=explicit;
- * of reads and writes. */
+/* The program has synchronised: memory of a GPU is ready for the entry. For reads and writes, with
+ * device_order=explicit. */
 URCCL_INLINE void urccl_sqe_set_ready(struct urccl_ring *ring, struct urccl_sqe *sqe)
 {
 	struct urccl_ext *ext = urccl_sqe_ext(ring, sqe);
@@ -1073,10 +1071,10 @@ URCCL_INLINE void urccl_sqe_set_ready(struct urccl_ring *ring, struct urccl_sqe 
 	ext->wait_ptr = ext->wait_value = 0;
 }
 
-/* *word = value, with release, before the CQE of an entry that succeeded, for which it says the
- * same; one that fails leaves it alone, but for a word of a GPU that has not ended by the deadline
- * (URCCL_CQE_MORE). Of reads and writes. word lies in memory registered with URCCL_RIGHT_WRITE, of
- * the host or of a GPU, and is the library's until the CQE. */
+/* For reads and writes: stores value to *word, with release, before the CQE of an entry that
+ * succeeded. It means the same as the CQE. A failed entry leaves it unchanged, except a word of a
+ * GPU if its store has not ended by the deadline (URCCL_CQE_MORE). word lies in memory registered
+ * with URCCL_RIGHT_WRITE, of the host or of a GPU, and is the library's until the CQE. */
 URCCL_INLINE void urccl_sqe_set_signal(struct urccl_ring *ring, struct urccl_sqe *sqe,
 				       uint64_t *word, uint64_t value)
 {

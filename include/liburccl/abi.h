@@ -45,7 +45,7 @@ enum urccl_op {				/* values are ABI: never renumbered */
 	URCCL_OP_TIMEOUT,
 	URCCL_OP_MSG_RING,
 	URCCL_OP_LAST,
-	URCCL_OP_UNPREPARED = 255	/* what urccl_get_sqe() leaves in an entry */
+	URCCL_OP_UNPREPARED = 255	/* set by urccl_get_sqe() */
 };
 
 enum urccl_dtype {
@@ -63,15 +63,15 @@ enum urccl_sqe_flags {
 	URCCL_SQE_DRAIN		= 1 << 1, /* starts when all earlier entries of the ring have
 					   * ended */
 	URCCL_SQE_FENCE		= 1 << 2, /* starts when all earlier entries of this ring, peer
-					   * and group have succeeded (group 0: of any group);
+					   * and group have succeeded (group 0: any group);
 					   * else -ECANCELED */
-	URCCL_SQE_SKIP_SUCCESS	= 1 << 3, /* no CQE when it succeeds; not on what gives a handle */
-	URCCL_SQE_NO_WAKE	= 1 << 4, /* its CQE wakes nobody by itself */
+	URCCL_SQE_SKIP_SUCCESS	= 1 << 3, /* no CQE when it succeeds; not if it returns a handle */
+	URCCL_SQE_NO_WAKE	= 1 << 4, /* its CQE alone wakes no consumer */
 	URCCL_SQE_NOTIFY	= 1 << 5, /* tell the peer, with tag (and ext->note), when the
 					   * data is placed */
 	URCCL_SQE_CHECKSUM	= 1 << 6, /* CRC32C of data and notification compared where they are
 					   * placed; else -EBADMSG */
-	URCCL_SQE_ACKED		= 1 << 7, /* the device's acknowledgement is enough (P4); only a
+	URCCL_SQE_ACKED		= 1 << 7, /* the device's acknowledgement is enough; only a
 					   * notification tells the peer */
 	URCCL_SQE_NO_REPLAY	= 1 << 8, /* never sent again on another path: the peer polls the
 					   * memory */
@@ -98,7 +98,7 @@ struct urccl_sqe {
 	uint16_t flags;			/*  2 enum urccl_sqe_flags, class */
 	uint32_t deadline_us;		/*  4 from submission to CQE, every wait included */
 	uint64_t user_data;		/*  8 */
-	union {				/* 16 what the entry acts on */
+	union {				/* 16 object of the entry */
 		uint32_t remote;	/*    READ WRITE *_PAGED FETCH_ADD CMP_SWAP */
 		uint32_t peer;		/*    NOTIFY WATCH WARM CLOSE IMPORT; READV WRITEV: the
 					 *    one peer */
@@ -128,11 +128,11 @@ struct urccl_sqe {
 		uint64_t key;		/*    CANCEL: user_data, handle or group */
 		uint64_t timeout_flags;	/*    TIMEOUT: enum urccl_timeout_flags */
 	};
-	uint32_t group;			/* 56 what FENCE waits for */
+	uint32_t group;			/* 56 FENCE waits for its entries */
 	uint32_t reserved;		/* 60 */
 };
 
-/* REGISTER's off; the low byte is what an advert carries */
+/* REGISTER's off; an advert carries the low byte */
 enum urccl_rights {
 	URCCL_RIGHT_READ	= 1 << 0,
 	URCCL_RIGHT_WRITE	= 1 << 1,
@@ -172,7 +172,7 @@ enum urccl_cancel_by {
 	URCCL_CANCEL_BY_REGION,	/* entries that name it */
 	URCCL_CANCEL_BY_REMOTE,
 	URCCL_CANCEL_BY_ALL,
-	URCCL_CANCEL_BY_GROUP,	/* sqe->group, not 0; of any peer */
+	URCCL_CANCEL_BY_GROUP,	/* sqe->group, not 0; any peer */
 };
 
 enum urccl_timeout_flags {
@@ -189,9 +189,9 @@ enum urccl_sync {
 	URCCL_SYNC_DONE,		/* wait alone: the program has synchronised */
 };
 
-/* The second half of an entry. Each SQ slot has one beside it in the ring; urccl_sqe_ext(ring,
- * sqe) clears it, sets URCCL_SQE_EXT and returns it, so the program keeps no storage of its own.
- * wait and signal are of reads and writes. */
+/* The second half of an entry. Each SQ slot has one beside it in the ring; urccl_sqe_ext(ring, sqe)
+ * clears it, sets URCCL_SQE_EXT and returns it, so the program keeps no storage of its own. wait
+ * and signal are for reads and writes. */
 struct urccl_ext {			/* 64 bytes */
 	uint32_t reserved2;		/*  0 */
 	uint32_t note_len;		/*  4 at most URCCL_NOTE_MAX */
@@ -264,8 +264,7 @@ enum urccl_cqe_kind {
 };
 
 struct urccl_fail {			/* res < 0 */
-	uint32_t segment;		/* of a data entry: first one not known to be placed; ~0:
-					 * none */
+	uint32_t segment;		/* data entry: first one not known to be placed; ~0: none */
 	uint32_t detail;		/* record for urccl_explain(); 0: none, or overwritten */
 };
 
@@ -300,8 +299,8 @@ enum urccl_path {			/* path bits */
 	URCCL_PATH_KERNEL	= 1 << 20,	/* by its multiprocessors */
 };
 
-struct urccl_advert {			/* a capability, not a key: says what, who and until
-					 * when; keys travel on the control connection the first
+struct urccl_advert {			/* a capability, not a key: has range, owner and
+					 * expiry; keys travel on the control connection the first
 					 * time it is used and are cached there */
 	uint8_t	 version;		/*  0 */
 	uint8_t	 rights;		/*  1 read, write, atomic */
@@ -346,10 +345,10 @@ URCCL_STATIC_ASSERT(sizeof(struct urccl_range) == 32);
 URCCL_STATIC_ASSERT(sizeof(struct urccl_advert) == 64);
 URCCL_AT(urccl_advert, token, 48);
 
-/* A ring: made by the library, never embedded or copied; this head is what the inlines see. One
- * producer thread and one consumer thread at a time; every word has one writer, but the two
- * announcements (sq_flags, cq_arm). Every inline first tests flags or a pointer of it: 0 means a
- * forked child or a closed ring; get_sqe and peek then give NULL, submit, wait and arm -EPERM. */
+/* A ring: made by the library, never embedded or copied; the inlines see this head. One producer
+ * thread and one consumer thread at a time; every word has one writer, except sq_flags and cq_arm.
+ * Every inline first tests flags or a pointer of it: 0 means a forked child or a closed ring;
+ * get_sqe and peek then give NULL, submit, wait and arm -EPERM. */
 struct urccl_ring {
 	uint32_t flags;			/*   0 enum urccl_ring_flags; the page is 0 in a fork()ed
 					 *     child (MADV_WIPEONFORK) */
@@ -407,34 +406,33 @@ enum urccl_arm_state {
 	URCCL_ARM_FUTEX		= 2,
 };
 
-/* The words of one lane of a device ring. A failure is stored before the end that it is of. */
+/* The words of one lane of a device ring. The engine stores failed before ended. */
 struct urccl_device_lane {
 	uint64_t ended;			/*   0 engine, release: entries that have ended. Entry i
 					 *     has, and its slot is free, when this is above i */
 	uint64_t failed;		/*   8 engine, release: the entry that failed last,
 					 *     (i + 1) << 16 | errno; 0: none */
 	uint64_t reserved0[6];		/*  16 */
-	uint64_t pushed;		/*  64 producer: entries pushed, for the producer after
-					 *     it */
+	uint64_t pushed;		/*  64 producer: entries pushed, for the next producer */
 	uint64_t reserved1[7];		/*  72 */
 };
 URCCL_STATIC_ASSERT(sizeof(struct urccl_device_lane) == 128);
 URCCL_AT(urccl_device_lane, pushed, 64);
 
 /*
- * What a kernel needs of a device ring, passed to it by value: urccl_device(7). Entry i of a lane
- * is stored in slot i % entries, once that is free: the 64 bytes of struct urccl_sqe, by four
- * stores of 16 bytes in any order. Each carries the lap in one bit, 1 where i / entries is even:
+ * A device ring, as kernels get it by value: urccl_device(7). Entry i of a lane is stored in slot
+ * i % entries, once that is free: the 64 bytes of struct urccl_sqe, by four stores of 16 bytes in
+ * any order. Each carries the lap in one bit, 1 where i / entries is even:
  *	bytes	 0 to 15: URCCL_SQE_LAP of flags	16 to 31: bit 63 of addr
  *		32 to 47: bit 63 of off			48 to 63: bit 31 of reserved
  * The engine takes the entry when it sees all four.
  */
 struct urccl_device_ring {
-	struct urccl_sqe *slots;	/*  0 lanes * entries, lane by lane; of the producers */
+	struct urccl_sqe *slots;	/*  0 lanes * entries, lane by lane; producers write */
 	struct urccl_device_lane *words; /* 8 one a lane */
 	uint32_t lanes;			/* 16 */
 	uint32_t entries;		/* 20 slots of a lane */
-	struct urccl_ring *ring;	/* 24 its CQ and fd: of the host alone */
+	struct urccl_ring *ring;	/* 24 its CQ and fd: for the host alone */
 };
 URCCL_STATIC_ASSERT(sizeof(struct urccl_device_ring) == 32);
 URCCL_AT(urccl_device_ring, lanes, 16);
@@ -445,7 +443,7 @@ struct urccl_wait_args {
 	uint32_t size;			/* sizeof(struct urccl_wait_args) */
 	uint32_t min_n;			/* CQEs to wait for; 0: 1 */
 	uint64_t timeout_ns;		/* ~0: for ever */
-	uint64_t min_wait_ns;		/* gather so long before returning with fewer than min_n;
+	uint64_t min_wait_ns;		/* gathers so long before it returns fewer than min_n;
 					 * 0: none */
 };
 

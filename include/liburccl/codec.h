@@ -28,12 +28,12 @@ enum urccl_codec {
 
 struct urccl_codec_info {
 	uint32_t size;			/* sizeof(struct urccl_codec_info), set by the caller */
-	uint8_t	 version;		/* of the format */
+	uint8_t	 version;		/* format version */
 	uint8_t	 dtype;			/* enum urccl_dtype */
 	uint8_t	 codec;			/* enum urccl_codec: the one in use, never POLICY */
 	uint8_t	 checksum;		/* 1: the chunk has the CRC32C of the data */
-	uint64_t raw_bytes;		/* of the data */
-	uint64_t coded_bytes;		/* of the chunk: the next chunk of a file begins there */
+	uint64_t raw_bytes;		/* bytes of data */
+	uint64_t coded_bytes;		/* bytes of the chunk: a file's next chunk begins there */
 };
 
 /* Bytes that always hold the chunk of n bytes of data: n + 0.1 % + 160. 0: n or dtype is not

@@ -34,10 +34,10 @@ extern "C" {
 
 enum urccl_ep_limits {
 	URCCL_EP_MAX_RANKS = 8,
-	URCCL_EP_MAX_TOPK = 32,		/* of dispatch and combine */
-	URCCL_EP_LL_MAX_TOPK = 14,	/* of ll_dispatch and ll_combine */
+	URCCL_EP_MAX_TOPK = 32,		/* for dispatch and combine */
+	URCCL_EP_LL_MAX_TOPK = 14,	/* for ll_dispatch and ll_combine */
 	URCCL_EP_MAX_EXPERTS = 4096,
-	URCCL_EP_LL_MAX_TOKENS = 1024,	/* of a rank in a low-latency call */
+	URCCL_EP_LL_MAX_TOKENS = 1024,	/* per rank in a low-latency call */
 	URCCL_EP_SCALE_COLUMNS = 128,	/* columns of a row that share one FP8 scale */
 };
 
@@ -47,7 +47,7 @@ struct urccl_ep_windows; /* the windows of all ranks, mapped in this process */
 struct urccl_ep_windows_attr {
 	uint32_t size;
 	uint32_t rank, ranks;	/* rank < ranks <= URCCL_EP_MAX_RANKS */
-	uint32_t timeout_ms;	/* of each wait for another rank; 0: 100 s */
+	uint32_t timeout_ms;	/* for each wait for another rank; 0: 100 s */
 	void *window;		/* this rank's: memory of one allocation of its GPU, which
 				 * outlives the set-up */
 	uint64_t bytes;
@@ -63,18 +63,18 @@ struct urccl_ep_windows_attr {
 struct urccl_ep_attr {
 	uint32_t size;
 	uint32_t rank, ranks;	   /* rank < ranks <= URCCL_EP_MAX_RANKS */
-	uint32_t experts;	   /* of all ranks; a multiple of ranks. Rank r holds
+	uint32_t experts;	   /* in all ranks; a multiple of ranks. Rank r holds
 				    * [r * experts / ranks, (r + 1) * experts / ranks) */
 	uint32_t topk;		   /* largest number of experts of a token */
-	uint32_t max_tokens;	   /* of one rank in a dispatch; 0: no dispatch or combine */
+	uint32_t max_tokens;	   /* per rank in a dispatch; 0: no dispatch or combine */
 	uint32_t max_recv_tokens;  /* rows that a rank can receive; 0: ranks * max_tokens */
-	uint32_t max_row_bytes;	   /* of x in dispatch and in combine, a multiple of 16 */
+	uint32_t max_row_bytes;	   /* for x in dispatch and in combine, a multiple of 16 */
 	uint32_t max_scale_words;  /* 4-byte scales of a row in dispatch */
-	uint32_t ll_max_tokens;	   /* of one rank in a low-latency call; 0: no such calls */
+	uint32_t ll_max_tokens;	   /* per rank in a low-latency call; 0: no such calls */
 	uint32_t ll_hidden;	   /* largest number of columns in a low-latency call, a multiple
 				    * of 16 */
 	uint32_t sms;		   /* multiprocessors that a call may use; 0: all */
-	uint32_t timeout_ms;	   /* of a wait for another rank; 0: 100 s */
+	uint32_t timeout_ms;	   /* for a wait for another rank; 0: 100 s */
 	uint32_t reserved;
 	void *const *windows;	   /* [ranks]: the address here of each rank's window, with peer
 				    * access; windows[rank] is this rank's own memory, aligned to
@@ -110,7 +110,7 @@ struct urccl_ep_dispatch {
 	uint32_t size;
 	uint32_t flags;		     /* enum urccl_ep_dispatch_flags */
 	uint32_t tokens, topk;	     /* topk 0: without topk_idx and topk_weights */
-	uint32_t row_bytes;	     /* of x: a multiple of 16 */
+	uint32_t row_bytes;	     /* row of x: a multiple of 16 */
 	uint32_t scale_words;	     /* 4-byte scales of a row; 0: none */
 	const void *x;		     /* [tokens][row_bytes] */
 	uint64_t x_stride;	     /* bytes from row to row; 0: row_bytes */
@@ -132,7 +132,8 @@ struct urccl_ep_dispatch {
 	 * parts. */
 	void *recv_x;
 	uint32_t *recv_scales;
-	int64_t *recv_topk_idx;	     /* index among this rank's experts; -1: of another rank */
+	int64_t *recv_topk_idx;	     /* index among this rank's experts; -1: an expert of another
+				      * rank */
 	float *recv_topk_weights;    /* 0 where recv_topk_idx is -1 */
 	int32_t *recv_src_idx;
 	int32_t *recv_count;	     /* [1] */
@@ -151,7 +152,7 @@ struct urccl_ep_combine {
 	uint32_t size;
 	uint32_t flags;		   /* 0 */
 	uint32_t hidden;	   /* columns; a multiple of 8 */
-	uint32_t topk;		   /* of topk_weights */
+	uint32_t topk;		   /* columns of topk_weights */
 	const void *x;		   /* [received rows][hidden] bf16. NULL, or combine_x of the parts:
 				    * already in the window; else copied there first */
 	const float *topk_weights; /* [received rows][topk]: to be summed as well. NULL: none */
@@ -224,7 +225,7 @@ struct urccl_ep_status {
 	int32_t res;	 /* 0; -ETIMEDOUT: the rank did not come; -ENOSPC: the rank would receive
 			  * more than max_recv_tokens. All later dispatches and combines do nothing
 			  * until a new group is created */
-	uint32_t rank;	 /* that res speaks of */
+	uint32_t rank;	 /* the rank that caused res */
 	uint32_t dead;	 /* bit r: low-latency calls leave rank r out */
 };
 

@@ -18,7 +18,7 @@ extern "C" {
 /* The i-th CQE not yet taken, counted from 0, or NULL: urccl_for_each_cqe() step by step. */
 struct urccl_cqe *urccl_cqe_at(const struct urccl_ring *ring, uint32_t i);
 
-/* The constants of the same names: those of the header the library was built with. */
+/* The constants of the same names, from the header that the library was built with. */
 uint32_t urccl_version_major(void);
 uint32_t urccl_version_minor(void);
 uint32_t urccl_version_patch(void);

@@ -21,8 +21,7 @@ struct urccl_setting {
 	const char *about;   /* one line about it */
 	const char *uccl;    /* UCCL's variable of the same meaning, or NULL */
 	char variable[40];   /* "URCCL_DEADLINE_MS" */
-	char value[256];     /* as urccl_params_set() takes it; "" where no text says
-					 * it */
+	char value[256];     /* as urccl_params_set() takes it; "": empty or none */
 	char default_value[64];
 };
 
@@ -40,13 +39,13 @@ struct urccl_device {
 	uint32_t size;	    /* sizeof(struct urccl_device), set by the caller */
 	uint32_t transport; /* enum urccl_transport */
 	uint32_t state;	    /* enum urccl_device_state */
-	int32_t error;	    /* of FAILED: -errno */
+	int32_t error;	    /* FAILED: -errno */
 	char name[32];
 	char reason[256]; /* OPEN: the peers that it reaches, and how; else why it
 					 * is not open */
 };
 
-/* Fills *device, whose size the caller has set, with the i-th device: those in use, best first,
+/* Fills *device, whose size the caller has set, with the i-th device: devices in use, best first,
  * then the transports that are not. -ENOENT: there are no more. Does not wait. */
 int urccl_devices(struct urccl *ctx, uint32_t i, struct urccl_device *device);
 
@@ -64,8 +63,8 @@ struct urccl_measure_args {
 	uint32_t flags;	    /* enum urccl_measure_flags */
 	uint32_t exchanges; /* round trips, up to 4,096; 0: 32 */
 	uint32_t reserved;
-	uint64_t bytes;	   /* of each burst, at most; 0: 16 MiB */
-	uint64_t burst_ns; /* time in which a burst posts, at most; 0: 50 ms */
+	uint64_t bytes;	   /* at most in each burst; 0: 16 MiB */
+	uint64_t burst_ns; /* longest time in which a burst posts; 0: 50 ms */
 };
 struct urccl_measurement {
 	uint32_t size;	 /* sizeof(struct urccl_measurement), set by the caller */
@@ -73,7 +72,7 @@ struct urccl_measurement {
 	uint32_t mapped; /* 1: the peer's memory is mapped here, and its CPU has no
 					 * part in it */
 	uint32_t exchanges;
-	uint64_t rtt_min_ns, rtt_median_ns; /* of an 8-byte write to its CQE */
+	uint64_t rtt_min_ns, rtt_median_ns; /* 8-byte write until its CQE */
 	uint64_t written, write_ns;	    /* bytes, and the time from the first to the last of
 					 * them; 0: no burst */
 	uint64_t read, read_ns;
