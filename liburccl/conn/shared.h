@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of the control thread, which owns all of it, and what its rooms (control, peer, region)
- * do with connections, timers, helper threads and the engine. The thread never blocks: sockets
- * are non-blocking, commands to the engine return by mailbox, other threads resolve names.
+ * State of the control thread, which owns all of it, and calls that its rooms (control, peer,
+ * region) share: for connections, timers, helper threads and the engine. The thread never blocks:
+ * sockets are non-blocking, commands to the engine return by mailbox, other threads resolve names.
  *
  * The life of a peer: HELLO and HELLO_ACK create it on both sides (STAGE_RAILS). The dialler tries
  * its rails, and PATH names the one that came up (STAGE_COMMITTED). The acceptor's program takes
@@ -40,12 +40,12 @@
 #define PENDING_SILENT_NS (100 * NSEC_PER_MSEC) /* likewise if it has sent nothing at all */
 /* Pause of the listener if no descriptor or memory is left. */
 #define LISTEN_PAUSE_NS (100 * NSEC_PER_MSEC)
-/* Delay of the next address after the start of one. */
+/* From the start of one address of a dial to the next. */
 #define STAGGER_NS (250 * NSEC_PER_MSEC)
 /* Backoff of a dial that meets an older connection; doubles. */
 #define BACKOFF_NS     (10 * NSEC_PER_MSEC)
 #define BACKOFF_MAX_NS (500 * NSEC_PER_MSEC)
-/* A new peer waits this long for dials that may be to it. */
+/* A new peer is held so long, at most, while a dial to an unknown peer may be to it. */
 #define HOLD_NS NSEC_PER_SEC
 /* After a rail broke: time for the connection to give the reason. */
 #define RAIL_GRACE_NS (200 * NSEC_PER_MSEC)
@@ -185,7 +185,7 @@ uint32_t address_numeric(const char *host, const char *port, struct sockaddr_sto
  * each other there. */
 const struct cpus *helper_cpus(const struct control *c);
 
-#define MSG_WORK 204 /* beside the types of commands, requests and calls */
+#define MSG_WORK 204 /* differs from all types of commands, requests and calls */
 
 /* Work items of one kind do not wait for those of another kind. */
 enum work_kind {
@@ -214,7 +214,7 @@ void work_begin(struct control *c, struct work *e, enum work_kind kind, int (*ru
 		void (*back)(struct control *c, struct work *e));
 /* Cancels a work item that has not started; its back() follows with -ECANCELED. */
 void work_drop(struct control *c, struct work *e);
-/* Does nothing but call the back() of the previous time, with res, later. */
+/* Starts no thread: the back() of the last work_begin() runs later, with res. */
 void work_skip(struct control *c, struct work *e, int res);
 void work_done(struct control *c, struct msg *msg);
 
@@ -230,9 +230,10 @@ struct path {
 	struct cmd taken;  /* returns when the engine has taken `connect` */
 	struct peer *peer; /* NULL: belongs to a dial, not connected */
 	struct list left;  /* in peer.importers */
-	int importer;	   /* while in peer.importers: a socket that hangs up when the importer has
-			    * unmapped; -1: it has */
-	int (*importer_left)(int); /* asked then, whether it has unmapped; NULL: it has */
+	int importer;	   /* while in peer.importers: fd that hangs up when the peer unmaps or
+			    * dies; -1: nothing mapped */
+	int (*importer_left)(int); /* at the hang-up, 1: it has unmapped; 0: wait for the end of
+				    * its process. NULL: the hang-up shows that it has */
 	uint64_t since;		   /* clock when it was opened, or came up */
 	uint32_t id;		   /* the dialler's number for it */
 	uint32_t addr_len;	   /* the address of our ep */
@@ -329,15 +330,16 @@ struct peer {
 	struct engine_peer *engine;
 	struct cmd add, up, event, lost, del;
 	struct control_timer ping_timer;  /* ping timeout: set while a PING is unanswered */
-	struct control_timer delay;	  /* HOLD_NS; or, if broken, RAIL_GRACE_NS or spans of
-				     * dead_after */
-	uint32_t ping_spans, delay_spans; /* spans of dead_after left for each of them;
-					      * delay_spans 0: delay is HOLD_NS or RAIL_GRACE_NS */
+	struct control_timer delay;	  /* one timer: HOLD_NS while held; after a break
+				     * RAIL_GRACE_NS, or delay_spans spans */
+	uint32_t ping_spans, delay_spans; /* spans of dead_after left for each timer;
+					   * delay_spans 0: delay runs once */
 	int broken;			  /* -errno of the last rail that broke */
 	int rail_error;			  /* -errno of the last rail that did not come up */
 	uint64_t rail_errors;		  /* errors of the last three: rails_arg() */
 	uint32_t required;		  /* the one transport that the policy allows; 0: any */
-	uint64_t rail_versions;		  /* the versions behind -EPROTONOSUPPORT, for a reason */
+	uint64_t rail_versions;		  /* versions_arg() of the last rail with
+					   * -EPROTONOSUPPORT */
 	struct path *paths[WIRE_RAILS];
 	uint32_t npaths;
 	struct path *path; /* the path in use; NULL: none */
@@ -358,28 +360,29 @@ struct peer {
 	uint32_t fences_out;
 	struct control_timer rails_timer;
 	struct list dials;	       /* dials that wait for it */
-	struct list remotes, fetching; /* struct remote: all; those with keys to request; */
+	struct list remotes, fetching; /* struct remote: all; those with keys to request */
 	struct list busy;	       /* remotes that wait for keys or pages, in order */
 	uint64_t busy_seq;	       /* last number given in that order */
-	struct list warming;	       /* struct control_req: ACTIVE */
+	struct list warming;	       /* struct control_req: CONTROL_WARM */
 	struct fetch fetch[KEY_WINDOW];
 	uint32_t fetch_window, fetch_out;
 	uint64_t fetch_seq;
 	struct list grants;
 	uint32_t ngrants, grants_sweep; /* ngrants at which expired exports are ended */
-	uint32_t asked;			/* KEY_REQs of the peer that are unanswered, */
-	uint64_t asked_upto;		/* and the highest number that any had */
+	uint32_t asked;			/* KEY_REQs of the peer that are unanswered */
+	uint64_t asked_upto;		/* highest number of a KEY_REQ of the peer */
 	struct list revoke_unacked;	/* exports that a REVOKE covers, by its number */
 	uint64_t revokes, revokes_done; /* REVOKEs sent, and confirmed by the peer */
 	uint64_t revoke_round;		/* the last round in which it was sent a REVOKE */
-	uint64_t revokes_seen;		/* REVOKEs that came from the peer, */
-	uint64_t revokes_answered;	/* and those answered */
+	uint64_t revokes_seen;		/* REVOKEs that came from the peer */
+	uint64_t revokes_answered;	/* REVOKEs of the peer that were answered */
 	struct list revoking;		/* struct remote: revoked, with entries not yet ended, in
 					 * order */
 	struct control_req *closing;	/* the last CLOSE, not answered yet */
 	uint32_t hello_len;
 	uint8_t hello[HELLO_MAX];
-	uint8_t answer[HELLO_MAX]; /* acceptor: the hello of the ACCEPT, filled with event */
+	uint8_t answer[HELLO_MAX]; /* acceptor: note of the program's ACCEPT; the engine
+				    * fills it when it answers `event` */
 	struct sockaddr_storage remote;
 	struct sockaddr_storage at;    /* address where it answered, or that its metadata names; no
 				     * family: unknown */
@@ -415,7 +418,7 @@ struct peer {
 
 /* peers.c: finds peers and their rails */
 
-/* The handshake of a peer, as the rest of its life calls it. */
+/* Calls of control/ that peer/ may make, since nothing calls upward. */
 struct peer_ops {
 	const struct conn_ops *conn;
 	void (*path_up)(struct control *c, struct path *path);
@@ -442,8 +445,8 @@ void peer_span(struct control *c, struct control_timer *a);
 struct path *rail_path(const struct peer *p, uint32_t number);
 /* The numbers of those that carry data, one bit each. */
 uint32_t rails_up(const struct peer *p);
-/* 1: the peer is up and uses this transport. Rails of other transports have numbers of their
- * own. */
+/* 1: the peer is up and uses this transport. Rails are numbered per transport, so numbers of others
+ * may coincide. */
 static inline int path_is_rail(const struct path *path)
 {
 	return path->peer->stage == STAGE_UP && path_transport(path) == path->peer->transport;
@@ -477,10 +480,10 @@ struct staging {
 	struct gpu_dev *gpu;   /* the GPU that it is pinned for */
 	struct region *region; /* the context's own region of that memory */
 	struct cmd cmd;
-	struct work work;	 /* makes it where no memory of a GPU is registered, */
-	struct control_req *req; /* as this asks */
+	struct work work;	 /* makes the memory if none of a GPU is registered */
+	struct control_req *req; /* the request that `work` answers */
 	struct control_error error;
-	struct list ends; /* CONTROL_RUN_END */
+	struct list ends; /* CONTROL_RUN_ENDs not answered yet */
 };
 
 struct control {
@@ -536,7 +539,8 @@ struct control {
 	struct cmd stop;
 	uint8_t ending; /* SHUTDOWN: 1 peers end, 2 regions end, 3 the engine stops */
 	uint8_t quitting;
-	uint8_t unpinned; /* a device did not give back memory that is forgotten here */
+	uint8_t unpinned; /* a device or GPU driver did not unregister memory of a region that
+			   * is gone */
 	struct msg quit;
 	uint8_t rx[RX_MAX];
 	uint8_t tx[WIRE_BUF]; /* the frame being written */
@@ -550,9 +554,9 @@ static inline struct peer **peer_bucket(const struct control *c, uint64_t incarn
 
 /* ---- post.c ---- */
 
-/* Answers the call. If res is negative, its sentence is the text of fail(). */
+/* Answers the call. If res is negative, the caller's fail() text explains it. */
 void call_answer(struct control_call *call, int res);
-/* Answers the entry or the call. If res is negative, its sentence is that of the reason. */
+/* Answers the entry or the call. If res is negative, the reason explains it. */
 void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, uint64_t b,
 		uint64_t c);
 /* Req->handle is invalid: -EINVAL if its kind is not the wanted one, else -ESTALE. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lanes of peers, who may use how many chunks, and posting to a rail. */
+/* The lanes of peers, how many chunks a peer may use, and posting to a rail. */
 #include "engine/private.h"
 
-/* 1: the peer may have one more chunk. Peers with chunks share the free ones with one more: a
- * single peer gets a third of all, and n peers whose chunks do not return leave at least one part
- * in n + 1. The threshold follows the number of free chunks, as in Choudhury and Hahne, Dynamic
- * queue length thresholds (1998). A peer without any always gets one, or earlier peers could keep
- * all; CHUNKS_ALONE are reserved for that, enough for about a thousand such peers. */
+/* 1: the peer may have one more chunk: its chunks * (1 + peers with chunks) < free ones. A single
+ * peer gets a third of all, and n peers that keep their chunks leave at least one part in n + 1.
+ * The threshold follows the number of free chunks, as in Choudhury and Hahne, Dynamic queue length
+ * thresholds (1998). A peer without any always gets one, or earlier peers could keep all;
+ * CHUNKS_ALONE are reserved for that, enough for about a thousand such peers. */
 int chunk_may(const struct engine *e, const struct engine_peer *p)
 {
 	if (!p->chunks)

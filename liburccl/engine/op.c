@@ -15,7 +15,7 @@ static uint32_t checked_flag(const struct op *op)
 
 _Static_assert((int)OP_UNQUIET == (int)URCCL_CQE_REMOTE_QUIET &&
 		       (int)OP_UNFLUSHED == (int)URCCL_CQE_NOT_FLUSHED,
-	       "a CQE says them as they are, or the other way round");
+	       "NOT_FLUSHED copies OP_UNFLUSHED; REMOTE_QUIET is OP_UNQUIET inverted");
 
 static uint32_t outcome_flags(const struct op *op)
 {
@@ -48,7 +48,7 @@ __attribute__((cold)) static void count_failure(const struct op *op)
 		stat_add(&c->failed, 1);
 }
 
-/* Bytes under way or only acknowledged may be of any segment. */
+/* Until all bytes are back and proved, any segment may be incomplete: say 0. */
 static uint32_t first_unplaced(const struct op *op)
 {
 	return op->inflight || op->bits & OP_UNPROVED ? 0 : op->first_bad;
@@ -76,7 +76,7 @@ static inline void post_outcome(struct op *op, uint32_t more, int failed)
 	}
 }
 
-/* The CQ of a device ring has room for some failures: lanes count all. */
+/* A device ring counts each failure in its (GPU) lane, and posts a CQE only if a slot is free. */
 __attribute__((noinline, cold)) static void post_failure(struct op *op, uint32_t more)
 {
 	if (device_failed(op))
@@ -195,7 +195,8 @@ static void op_moved(struct op *op)
 		op_end_moved(op);
 		return;
 	}
-	if (op->bits & OP_PROMISED) /* the peer has its notification, whatever follows */
+	/* The peer has its notification: if the entry fails now, its outcome is UNKNOWN. */
+	if (op->bits & OP_PROMISED)
 		op->bits ^= OP_PROMISED | OP_UNKNOWN;
 	if (op->bits & OP_DECIDED)
 		op_end(op, op->res);
@@ -407,8 +408,8 @@ static int peer_answers(const struct op *op)
 	       !(op->bits & (OP_ABORTED | OP_REQUEUED));
 }
 
-/* The device acknowledged chunks before it placed them: one flush per batch proves them. An entry
- * that cannot be proved any more begins again. */
+/* Chunks were acknowledged, but perhaps not placed yet: one flush per batch proves that they are.
+ * If none can, the entry begins again or fails. */
 static void op_prove(struct op *op)
 {
 	if (!(op->bits & OP_REQUEUED) && flush_begin(op))
@@ -497,8 +498,8 @@ void op_check(struct op *op)
 /* ---- deadlines ---- */
 
 /* 1: the timer fires late, so this thread did not run (or nobody called, INLINE). The silence of
- * the peer or the device means nothing then: their messages may be unread. This excuses an entry
- * once before it is forced, and once after. */
+ * the peer or the device means nothing then: their messages may be unread. This excuse is
+ * granted once before op_abort(), and once more after it. */
 static int was_away(struct op *op)
 {
 	uint64_t due = op->timer.tick << WHEEL_TICK_SHIFT;
@@ -510,7 +511,7 @@ static int was_away(struct op *op)
 }
 
 /* The number of polls since the start. One sleep counts as ABORT_POLLS of them: it begins when
- * there is no work, and a device ends it. */
+ * there is no work, and a device, a timer or the mailbox ends it. */
 static uint32_t engine_polls(const struct engine *e)
 {
 	return (uint32_t)(e->iterations + ABORT_POLLS * e->sleeps);
@@ -540,16 +541,15 @@ static void fail_late(struct op *op)
 }
 
 /* The steps after the deadline. First, the entry stops with the peer's help. After GRACE_NS,
- * without it. If the device was polled ABORT_POLLS times since then, the outcome is reported
- * before the end. */
+ * op_start_abort() stops it without the peer. If the device was polled ABORT_POLLS times after
+ * op_start_abort(), the outcome is reported before the end. */
 void op_expired(struct op *op)
 {
 	struct engine *e = op_engine(op);
 	uint32_t late = op->bits & OP_LATE;
 
 	if (op->sqe.opcode == URCCL_OP_TIMEOUT) {
-		list_del(&op->drain_link); /* from the list of those that count, or that wait for
-					    * their turn */
+		list_del(&op->drain_link); /* from er->timeouts (counting CQEs) or er->drains */
 		op_end(op, may_expire(op) && op->sqe.flags & URCCL_SQE_SKIP_SUCCESS ? 0 : -ETIME);
 		return;
 	}

@@ -65,8 +65,8 @@ static int others_ended(const struct op *op, uint32_t reason)
 	return reason == REASON_REVOKED || (op->res == -ECONNRESET && reason != REASON_PEER_LOST);
 }
 
-/* For reasons without a time: the deadline, or the time that the entry was under way when the peer
- * ended it. */
+/* In us, if the reason has none: the time limit on -ETIMEDOUT; 1 + time under way if the peer ended
+ * the entry; else 0. */
 static uint32_t after_us(const struct op *op, uint32_t reason)
 {
 	uint64_t us = 0;
@@ -117,7 +117,7 @@ void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, ui
 	if (seg < op->first_bad)
 		op->first_bad = seg;
 	op_record(op, reason, a, b, c);
-	list_del(&op->drain_link); /* no later failure is told to it */
+	list_del(&op->drain_link); /* it waits for no entry any more */
 	list_del(&op->fence_link);
 	op_ready(op);
 }
@@ -162,7 +162,7 @@ void op_fail_chunk(struct op *op, const struct chunk *c)
 		op_fail(op, res, REASON_CHECKSUM_NONE, 0, 0, 0);
 	else if (c->flags & CHUNK_CODED && c->path & URCCL_PATH_DEVICE)
 		op_fail(op, res, REASON_GPU_COPY, c->len, c->scratch[0] >> 32, 0);
-	else if (c->flags & CHUNK_REFUSED) /* it ends the peer */
+	else if (c->flags & CHUNK_REFUSED) /* it broke the ep: reported as a reset */
 		op_fail(op, -ECONNRESET, REASON_PEER_RESET, ECONNRESET, 0, 0);
 	else if (res == -EACCES || res == -ERANGE || res == -ESTALE)
 		op_fail(op, res, REASON_PEER_REFUSED, c->len, (uint64_t)-res, 0);

@@ -210,8 +210,9 @@ int fabric_ep_remakes(const struct fabric_ep *e)
 	return e->job_out && e->job.type != JOB_JOIN && e->job.type != JOB_INSERT;
 }
 
-/* 1: the reason for closing is this side's. A deadline marks an earlier failure, which the peer may
- * have caused. With shared endpoints the peer learned of it before (MESSAGE_LEAVES). */
+/* 1: we close the data endpoint for our own reason. A deadline marks an earlier failure, which the
+ * peer may have caused: 0 then, unless endpoints are shared. There MESSAGE_LEAVES has told the peer
+ * already. */
 static int claims_own(const struct fabric_ep *e)
 {
 	return fabric_shared_is_own(e) && (fabric_ep_device(e)->shared || !e->deadline_ns);
@@ -266,22 +267,22 @@ void fabric_ep_break(struct fabric_ep *e)
 	endpoint_step(e);
 }
 
-void fabric_ep_peer_endpoint(struct fabric_ep *e, uint32_t sent_list, const void *address,
+void fabric_ep_peer_endpoint(struct fabric_ep *e, uint32_t number, const void *address,
 			     uint32_t len)
 {
-	uint32_t number = sent_list & ~NUMBER_LEFT;
+	uint32_t bare = number & ~NUMBER_LEFT;
 
-	if (number > NUMBER_MAX) {
+	if (bare > NUMBER_MAX) {
 		fabric_ep_down(e, -EPROTO);
 		return;
 	}
 	/* The peer sent it again: it does not know that we joined. */
-	if (number == e->number && number == e->peer_number && e->endpoint_state == ENDPOINT_READY)
+	if (bare == e->number && bare == e->peer_number && e->endpoint_state == ENDPOINT_READY)
 		e->due |= DUE_JOINED;
-	if (number < e->number || number <= e->peer_number || len > FABRIC_ADDRESS)
+	if (bare < e->number || bare <= e->peer_number || len > FABRIC_ADDRESS)
 		return;
-	e->peer_number = number;
-	e->peer_left = sent_list != number;
+	e->peer_number = bare;
+	e->peer_left = number != bare;
 	e->peer_len = len;
 	memset(e->peer_address, 0, sizeof(e->peer_address));
 	memcpy(e->peer_address, address, len);
@@ -367,8 +368,8 @@ static int parse_addr(const struct fabric_device *d, struct ep_addr *a, const vo
 	return 0;
 }
 
-/* The active side repeats its first message, since the peer drops it until its engine has the ep.
- * The passive side waits for it: two connections in opposite directions at once overload some
+/* Repeated while connecting: the peer drops the first message as long as its engine lacks the ep.
+ * Only the active side starts: two connections in opposite directions at once overload some
  * providers. */
 static void say_hello(struct fabric_ep *e, uint64_t now)
 {

@@ -66,11 +66,14 @@
  * the helper returns later, it sees that the device was left, and ends.
  *
  * The files: fabric.c table, poll and sleep; lib.c loading; pick.h from a transport's
- * name to domains; endpoint.c endpoints, and the helper thread; ep.c an ep from
- * address to end; shared.c shared endpoints; msg.c messages; move.c chunks;
- * issue.c operations; memory.c memory regions; av.c the address-vector cache
- * of the message endpoint; pin.c pins; key.c exports and keys; bound.c keys
- * that end with a data endpoint; lock.c the domain lock.
+ * name to domains; open.c opens a domain, with the provider's quirks (set_quirks);
+ * pick.c picks the domains that become rails; named.c requirements of efa and cxi;
+ * none.c a build without libfabric's headers; endpoint.c endpoints, and the helper
+ * thread; ep.c an ep from address to end; tcp.c a workaround for tcp and net before
+ * 1.18; shared.c shared endpoints; msg.c messages; move.c chunks; issue.c operations;
+ * memory.c memory regions; av.c the address-vector cache of the message endpoint;
+ * pin.c pins; key.c exports and keys; bound.c keys that end with a data endpoint;
+ * lock.c the domain lock.
  */
 #ifndef BACKEND_FABRIC_H
 #define BACKEND_FABRIC_H
@@ -100,16 +103,16 @@
 #define FABRIC_WINDOW	(4u << 20) /* bytes of bulk that the provider has at a time */
 #define FABRIC_SMALL	1024u	/* chunks up to this size are urgent */
 #define FABRIC_RANGES	4u	/* chunks of an operation */
-#define FABRIC_GATHER	(64u << 10) /* bytes of an operation with several chunks; with urgent ones
-				     * this, */
-#define FABRIC_GATHER_URGENT (FABRIC_RANGES * FABRIC_SMALL) /* or FABRIC_RANGES times the first */
+#define FABRIC_GATHER	(64u << 10) /* most bytes of a gathered operation, if bulk */
+/* If urgent: FABRIC_RANGES times its first chunk, at least this, at most FABRIC_GATHER. */
+#define FABRIC_GATHER_URGENT (FABRIC_RANGES * FABRIC_SMALL)
 #define FABRIC_NARROW_WINDOW 128u /* packets in the send window of ofi_rxd (narrow) */
 #define FABRIC_NARROW	60u	/* packets of that window for an ep's operations, and as
 				 * many for the peer's READs */
 #define FABRIC_NARROW_LEFT 12u	/* packets of those reserved for urgent chunks */
 #define FABRIC_NARROW_OP (8u << 10) /* bytes of an operation there */
-#define FABRIC_PACKET	1408u	/* bytes of a udp packet of a longer operation; the first packet */
-#define FABRIC_PACKET_RANGE 24u /* has so many fewer for each chunk after the first */
+#define FABRIC_PACKET	1408u	/* payload of a udp packet, in bytes */
+#define FABRIC_PACKET_RANGE 24u /* bytes more that each chunk after the first costs */
 #define FABRIC_TRIES	3u	/* data endpoints that a chunk may break */
 #define FABRIC_TABLE	1024u	/* hash buckets of eps by cookie, and of cached names */
 #define FABRIC_IDLE	64u	/* unused names that stay in the cache */
@@ -168,7 +171,8 @@ struct fabric_endpoint {
 	struct fabric_part theirs;	/* the peer's such word */
 	int has_theirs;
 	uint32_t name_len, address_len;
-	uint32_t settled;		/* its end has begun: connections under way have arrived */
+	uint32_t settled;		/* 1: its queue was polled before the close, so that
+					 * connections under way could arrive */
 	int fd;				/* wait object of the queue, if the device waits */
 	uint32_t watched;		/* the device's epoll knows of it */
 	uint8_t address[FABRIC_ADDRESS]; /* the name, then the part of proof if there is one */
@@ -207,8 +211,8 @@ int fabric_endpoint_make(struct fabric_device *d, struct fabric_endpoint *endpoi
 /* 0: closed; -FI_EBUSY: not all of it is, and operations may still be under way. Must be called
  * again then. */
 int fabric_endpoint_close(struct fabric_endpoint *endpoint);
-/* Likewise. After any other error the provider has freed the object, which must not be used
- * again. */
+/* Closes the object. -FI_EBUSY: call again. 0 also after other errors of the provider: never use
+ * the object again. */
 int fabric_fid_close(struct fid *fid);
 /* For threads that hold the domain lock and may wait: tries again for BUSY_MAX_NS. */
 int fabric_endpoint_end(struct fabric_device *d, struct fabric_endpoint *endpoint);
@@ -242,7 +246,7 @@ int fabric_helper_work(struct fabric_device *d, struct msg *m);
 
 struct fabric_av_entry {
 	struct msg job;			/* JOB_FORGET */
-	struct list link;		/* in its bucket of fabric_device.known, by name */
+	struct list link;		/* in its bucket of fabric_device.av_cache, by name */
 	struct list idle;		/* in fabric_device.idle */
 	uint32_t uses;			/* number of eps, and of slots being sent */
 	uint32_t inserted;		/* written by the helper thread */
@@ -321,21 +325,22 @@ enum fabric_message {
 					 * sender's data endpoint */
 	MESSAGE_JOINED,			/* struct fabric_control: number of the receiver's data
 					 * endpoint, which ours has joined */
-	MESSAGE_ASK,			/* struct fabric_control: id of an export; more in */
-	MESSAGE_KEYS,			/* bound.c */
+	MESSAGE_ASK,			/* struct fabric_control: id of an export; see bound.c */
+	MESSAGE_KEYS,			/* see bound.c */
 	MESSAGE_REVOKE,			/* struct fabric_control: id of an export */
 	MESSAGE_REVOKED,		/* likewise */
 	MESSAGE_BYE,
 	MESSAGE_SOURCE,			/* struct fabric_control: serial of an initiator; its
 					 * name */
-	MESSAGE_SOURCE_KNOWN,		/* likewise, of the receiver's: our target knows it */
-	MESSAGE_LEAVES,			/* likewise, number of our data endpoint: we close it on our
-					 * own account */
+	MESSAGE_SOURCE_KNOWN,		/* struct fabric_control: serial of the receiver's
+					 * initiator, which our target knows */
+	MESSAGE_LEAVES,			/* struct fabric_control: number of our data endpoint, which
+					 * we are closing for our own reason */
 };
 
 struct fabric_head {			/* little-endian */
-	uint8_t type, checked;		/* enum fabric_message; 1: crc is valid, and in an ACK seq
-					 * is the number of a SEND that was given up */
+	uint8_t type, checked;		/* enum fabric_message; 1: crc is valid. In an ACK, 1: seq
+					 * is a SEND that was given up */
 	uint16_t len;			/* bytes after the header */
 	uint32_t seq;			/* counts DATA, from 1 */
 	uint32_t taken;			/* all DATA up to this seq were received */
@@ -354,7 +359,8 @@ struct fabric_control {			/* little-endian */
 /* A buffer of the message endpoint, with libfabric's context. */
 struct fabric_slot {
 	struct fi_context2 context;	/* first, since completions point to it */
-	struct list link;		/* in fabric_device.free_slots, fabric_ep.saying or .said */
+	struct list link;		/* in fabric_device.free_slots, fabric_ep.send_queue or
+					 * sent_list */
 	struct fabric_ep *ep;		/* NULL: a receive, or of an ep that has ended */
 	struct fabric_av_entry *av_entry; /* its destination, while the provider has it */
 	void *desc;
@@ -406,9 +412,9 @@ enum fabric_chunk {
 	CHUNK_BROKE = 16,		/* its data endpoint broke */
 	CHUNK_SUSPECT = 32,		/* quarantined: it may have caused that, so it is posted
 					 * alone */
-	CHUNK_TRY = 64,			/* from this bit on a counter: data endpoints that it broke,
-					 * alone or with others in its operation; and 1 if another
-					 * in its operation was refused */
+	CHUNK_TRY = 64,			/* counter in steps of CHUNK_TRY: data endpoints it broke;
+					 * one more if an operation of it and other chunks was
+					 * refused */
 };
 
 struct fabric_queue {
@@ -457,13 +463,13 @@ struct fabric_ep {
 	uint32_t number;		/* number of our data endpoint, from 1 */
 	uint32_t endpoints_closed;	/* how many were closed */
 	uint32_t peer_number;		/* number of peer_address */
-	uint32_t peer_joined;		/* the peer's data endpoint of this number has joined
-					 * ours */
+	uint32_t peer_joined;		/* highest number of ours that the peer has joined */
 	uint32_t own;			/* our last data endpoint was closed for a reason of ours,
 					 * not of the peer's nor (unless endpoints are shared) after
 					 * a failure */
 	uint32_t peer_left;		/* the peer says the same of its last one */
-	uint32_t peer_leaves;		/* the peer said so of this one in advance */
+	uint32_t peer_leaves;		/* number of the data endpoint that MESSAGE_LEAVES
+					 * announced */
 	uint32_t peer_len, join_len;
 	uint8_t peer_address[FABRIC_ADDRESS];
 	uint8_t join_address[FABRIC_ADDRESS]; /* for JOB_JOIN */
@@ -508,9 +514,9 @@ struct fabric_ep {
 
 	/* chunks */
 	struct fabric_queue urgent, bulk;
-	struct fabric_endpoint *via;	/* used by the push under way: the endpoint, */
-	fi_addr_t to;			/* the destination, */
-	uint16_t slot;			/* and the index in `on` */
+	struct fabric_endpoint *via;	/* set by each push: the endpoint */
+	fi_addr_t to;			/* likewise: the destination */
+	uint16_t slot;			/* likewise: the index in `on` */
 	uint32_t queued, ops_out;
 	uint32_t suspects;		/* quarantined chunks; others wait meanwhile */
 	uint32_t faulted;		/* the data endpoint failed, and the faulting chunk is
@@ -521,8 +527,8 @@ struct fabric_ep {
 	struct fabric_queue unproved;	/* acknowledged WRITEs, not yet placed */
 	struct chunk prove;		/* a FLUSH of the backend's own */
 	uint32_t proving;		/* that FLUSH is under way */
-	uint32_t writes, proved, prove_to; /* acknowledged writes; those placed; those that prove
-					    * will show as placed */
+	uint32_t writes, proved, prove_to; /* acknowledged writes; those placed; value of
+					    * `writes` when the last FLUSH began */
 	struct fabric_op *free_ops;
 	struct list grants, keys;
 	struct fabric_grant *leaving;	/* for JOB_CLOSE */
@@ -579,7 +585,7 @@ struct fabric_device {
 	uint32_t leaving;		/* number of eps with leave_ns */
 	struct fabric_ep *table[FABRIC_TABLE];
 	struct list av_cache[FABRIC_TABLE];
-	struct list idle;		/* unused entries of `known`, oldest first */
+	struct list idle;		/* unused entries of av_cache, oldest first */
 	uint32_t nidle;
 	struct list eps;		/* connected eps */
 	uint32_t neps, slots;		/* their number; slots made for eps */
@@ -591,7 +597,8 @@ struct fabric_device {
 	struct list unposted;		/* receives that the provider did not accept, or has not got
 					 * yet */
 	struct list expiring;
-	uint64_t expire_ns;		/* earliest expiry of an export, or earlier; NEVER_NS */
+	uint64_t expire_ns;		/* no export is due for closing before this; NEVER_NS:
+					 * none */
 	uint32_t revoking;		/* exports whose importers have time to answer */
 	struct fabric_slab *slabs;
 	struct fabric_queue out;	/* chunks to return by poll */
@@ -604,7 +611,8 @@ struct fabric_device {
 
 	/* domain lock */
 	uint32_t serialized;		/* calls of the domain need the lock */
-	uint32_t lock_wanted;		/* set by the holder of lock_queue: it waits for turn */
+	uint32_t lock_wanted;		/* set by the holder of lock_queue while it waits for
+					 * lock */
 	pthread_mutex_t lock, lock_queue;
 
 	/* helper thread */
@@ -700,8 +708,9 @@ void fabric_ep_up(struct fabric_ep *e);			/* a message of the peer came */
 void fabric_ep_down(struct fabric_ep *e, int res);
 /* Closes the data endpoint; both sides open the next one. */
 void fabric_ep_break(struct fabric_ep *e);
-/* Likewise after a failure. If there is no other in time, and the peer does not answer or takes too
- * long, the ep ends: its chunks may go by another rail. */
+/* Likewise after a failure. If no next one is ready in AGAIN_NS, waits on, AGAIN_MAX_NS at most,
+ * while our helper works or the peer answers. Otherwise the ep ends, and its chunks may go by
+ * another rail. */
 void fabric_ep_fault(struct fabric_ep *e);
 /* The peer's data endpoint; len at most FABRIC_ADDRESS. */
 void fabric_ep_peer_endpoint(struct fabric_ep *e, uint32_t number, const void *address,
@@ -723,16 +732,19 @@ struct fabric_endpoint *fabric_shared_via(const struct fabric_ep *e, fi_addr_t *
 int fabric_shared_left(struct fabric_ep *e);
 /* An operation of it will not come back by itself: shortens the deadline. */
 void fabric_shared_stop_waiting(struct fabric_ep *e);
-/* Report about the current initiator: it is full; accepts an operation; refused one with this
- * errno; one failed; one completed. */
+/* The current initiator is full: it accepts no operation now. */
 void fabric_shared_full(struct fabric_device *d);
+/* The current initiator is not full. */
 static inline void fabric_shared_takes(struct fabric_device *d)
 {
 	if (d->shared)
 		d->current->full_ns = 0;
 }
+/* The current initiator refused an operation with this errno. */
 void fabric_shared_refused(struct fabric_device *d, int err);
+/* An operation of the initiator in this slot failed. */
 void fabric_shared_failed(struct fabric_device *d, uint16_t slot);
+/* An operation of the initiator in this slot completed. */
 static inline void fabric_shared_passed(struct fabric_device *d, uint16_t slot)
 {
 	d->initiators[slot].errors = 0;
@@ -748,11 +760,12 @@ void fabric_shared_send(struct fabric_ep *e);
 /* 1: waits for the peer to confirm a name. */
 int fabric_shared_awaits(const struct fabric_ep *e);
 int fabric_shared_is_own(const struct fabric_ep *e); /* 1: the reason for closing is this side's */
-/* The peer announces an initiator; has one of ours in its vector; closes a data endpoint. 0 or
- * -EPROTO. */
+/* The peer announces an initiator of its own. 0 or -EPROTO. */
 int fabric_shared_source_came(struct fabric_ep *e, uint32_t serial, const uint8_t *name,
 			      uint32_t len);
+/* The peer's target has our initiator of this serial in its vector. 0 or -EPROTO. */
 int fabric_shared_knows(struct fabric_ep *e, uint32_t serial);
+/* The peer closes the data endpoint of this number. 0 or -EPROTO. */
 int fabric_shared_leaves(struct fabric_ep *e, uint32_t number);
 void fabric_shared_poll(struct fabric_device *d);
 /* 1: poll on a timer, for a time that no event marks. */
@@ -797,7 +810,7 @@ int fabric_msg_cancel(struct fabric_ep *e, struct chunk *c, enum cancel_how how)
 /* issue.c */
 /* Collects the next piece of the chunk, and complete chunks after it that may go with it. */
 void fabric_gather(struct fabric_ep *e, struct chunk *c, uint32_t bulk, struct fabric_gathered *g);
-/* Posts it. 0: all, or only the first piece, which is then the content of g; -FI_EAGAIN: the
+/* Posts it. 0: posted; g holds what was posted, perhaps shrunk to its first piece; -FI_EAGAIN: the
  * provider is full; -errno: it refuses the first piece. */
 ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op);
 
@@ -818,8 +831,7 @@ int fabric_move_reads(const struct fabric_ep *e);		/* 1: a READ is under way */
 void fabric_move_begin(struct fabric_ep *e);
 /* Takes completions of shared endpoints. -errno: the queue has failed for good. */
 int fabric_move_read(struct fabric_device *d, struct fabric_endpoint *endpoint);
-/* All waiting chunks of the ep come out, */
+/* All waiting chunks of the ep come out, except those that the provider has. */
 void fabric_move_end(struct fabric_ep *e);
-/* except those that the provider has. */
 
 #endif
