@@ -4,10 +4,12 @@
  *	[16], reserved [8]
  * The dialling side sends it first; the answer follows when all connections of the ep have come. */
 #include <endian.h>
+#include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "backend/tcp/tcp.h"
 
+#define EVENTS_MAX  32u
 #define MAGIC	    0x4c434355u		  /* "UCCL" */
 #define ACCEPTS_MAX 64u			  /* per poll */
 #define SLOW_NS	    (250 * NSEC_PER_MSEC) /* age at which a new connection may replace a stray */
@@ -390,4 +392,14 @@ void tcp_event(struct tcp_device *d, struct tcp_source *s, uint32_t events)
 		/* uring_work() reads the ring in any case. */
 		break;
 	}
+}
+
+void tcp_ask_epoll(struct tcp_device *d)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int i, n = epoll_wait(d->dev.fd, events, EVENTS_MAX, 0);
+
+	d->since_epoll = 0;
+	for (i = 0; i < n; i++)
+		tcp_event(d, events[i].data.ptr, events[i].events);
 }

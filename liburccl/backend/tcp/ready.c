@@ -8,11 +8,10 @@
 #define RECV_SLICE   (1024u * 1024)
 #define URGENT_SLICE (32u * 1024)  /* for bulk, while urgent chunks move */
 #define URGENT_BYTES (512u * 1024) /* bulk in such slices after the last urgent chunk */
-#define EVENTS_MAX   32u
-#define HOT_POLLS    2048u /* polls without traffic until a link is no longer hot */
-#define SPIN_POLLS   1024u /* polls in a row, after which epoll does not watch hot links */
-#define EPOLL_POLLS  64u   /* polls, or */
-#define EPOLL_BYTES  4096u /* times so many bytes moved, between two epoll_wait()s */
+#define HOT_POLLS    2048u	   /* polls without traffic until a link is no longer hot */
+#define SPIN_POLLS   1024u	   /* polls in a row, after which epoll does not watch hot links */
+#define EPOLL_POLLS  64u	   /* polls, or */
+#define EPOLL_BYTES  4096u	   /* times so many bytes moved, between two epoll_wait()s */
 
 static int ready_open(struct tcp_device *d)
 {
@@ -292,16 +291,6 @@ static void ready_event(struct tcp_link *l, uint32_t events)
 		receive_some(d, l);
 }
 
-static void ask_epoll(struct tcp_device *d)
-{
-	struct epoll_event events[EVENTS_MAX];
-	int i, n = epoll_wait(d->dev.fd, events, EVENTS_MAX, 0);
-
-	d->since_epoll = 0;
-	for (i = 0; i < n; i++)
-		tcp_event(d, events[i].data.ptr, events[i].events);
-}
-
 /* Receives from hot links, for bulk or for small and urgent chunks. 1: bytes came. */
 static int ask_hot(struct tcp_device *d, int bulk)
 {
@@ -336,7 +325,7 @@ static void ready_work(struct tcp_device *d)
 		any = 1;
 	}
 	if (++d->since_epoll >= EPOLL_POLLS || (d->slept && !any))
-		ask_epoll(d);
+		tcp_ask_epoll(d);
 	d->slept = 0;
 	flush_sending(d, 0);
 }

@@ -218,6 +218,8 @@ void tcp_claim(struct tcp_ep *e);
 void tcp_close_source(struct tcp_device *d, struct tcp_source *s);
 /* Handles an event that epoll reported for s. */
 void tcp_event(struct tcp_device *d, struct tcp_source *s, uint32_t events);
+/* Handles the events that are there now. */
+void tcp_ask_epoll(struct tcp_device *d);
 /* Ticks at least every ms milliseconds while a deadline or an acknowledgement is pending. */
 void tcp_tick(struct tcp_device *d, uint32_t ms);
 

@@ -10,7 +10,6 @@
 
 #define SEND_SLICE  (256u * 1024)
 #define RECV_SLICE  (256u * 1024)
-#define EVENTS_MAX  32u
 #define EPOLL_EVERY 32u /* polls */
 #define DRAIN_POLLS 3u	/* from a connection's end to its ep's end */
 
@@ -311,16 +310,6 @@ static void ring_enter(struct tcp_ring *r)
 		io_uring_get_events(&r->uring);
 }
 
-static void ask_epoll(struct tcp_device *d)
-{
-	struct epoll_event events[EVENTS_MAX];
-	int i, n = epoll_wait(d->dev.fd, events, EVENTS_MAX, 0);
-
-	d->since_epoll = 0;
-	for (i = 0; i < n; i++)
-		tcp_event(d, events[i].data.ptr, events[i].events);
-}
-
 static void uring_work(struct tcp_device *d)
 {
 	struct tcp_ring *r = d->ring;
@@ -337,7 +326,7 @@ static void uring_work(struct tcp_device *d)
 		ring_enter(r);
 	}
 	if (++d->since_epoll >= EPOLL_EVERY || d->slept)
-		ask_epoll(d);
+		tcp_ask_epoll(d);
 	d->slept = 0;
 }
 
