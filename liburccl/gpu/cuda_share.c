@@ -40,12 +40,32 @@ int cuda_export(void *ctx, uint64_t addr, struct gpu_share *out)
 	return export_fd(c->cuda, addr, &out->fd);
 }
 
-static int import_legacy(const struct cuda *cuda, const struct gpu_share *share, uint64_t *addr)
+/* The peer gives the length: copies must stay within the allocation at addr. */
+static int check_len(struct cuda *cuda, uint64_t addr, uint64_t len, struct cuda_range *range)
+{
+	int code = cuda_range(cuda, addr, range);
+
+	if (code)
+		return code;
+	if (range->pointer.kind != GPU_MEMORY_DEVICE || len > range->pointer.end - addr)
+		return CUDA_INVALID_VALUE;
+	return 0;
+}
+
+static int import_legacy(struct cuda *cuda, const struct gpu_share *share, uint64_t *addr)
 {
 	struct cuda_ipc_handle handle;
+	struct cuda_range range;
+	int code;
 
 	memcpy(handle.bytes, share->handle, sizeof(handle.bytes));
-	return cuda->IpcOpenMemHandle(addr, handle, CUDA_IPC_LAZY_PEER_ACCESS);
+	code = cuda->IpcOpenMemHandle(addr, handle, CUDA_IPC_LAZY_PEER_ACCESS);
+	if (code)
+		return code;
+	code = check_len(cuda, *addr, share->len, &range);
+	if (code)
+		(void)cuda->IpcCloseMemHandle(*addr);
+	return code;
 }
 
 static int handle_map(const struct cuda_ctx *c, uint64_t handle, uint64_t len, uint64_t *addr)
@@ -89,7 +109,7 @@ static int import_fd(const struct cuda_ctx *c, const struct gpu_share *share, ui
 static int import_self(const struct cuda_ctx *c, const struct gpu_share *share, uint64_t *addr)
 {
 	struct cuda_range range;
-	int code = cuda_range(c->cuda, share->base, &range);
+	int code = check_len(c->cuda, share->base, share->len, &range);
 	void *other;
 
 	*addr = share->base;

@@ -207,6 +207,15 @@ static inline struct gpu_import *rig_import(struct gpu_dev *dev, const struct gp
 	return imp;
 }
 
+static inline void rig_import_refused(struct gpu_dev *dev, const struct gpu_share *share)
+{
+	struct gpu_import *imp = rig_import(dev, share);
+
+	CHECK(imp->res < 0);
+	CHECK_EQ(imp->addr, 0);
+	gpu_unimport(dev, imp);
+}
+
 static inline void rig_copy(struct gpu_rig *r, struct gpu_dev *dev, enum gpu_lane lane,
 			    uint64_t dst, uint64_t src, uint64_t len)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of one process is mapped in another, by legacy handle and by descriptor, and both see the
- * bytes. Memory that cannot be shared is refused. */
+ * bytes. Memory that cannot be shared is refused, as is a length beyond the allocation. */
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -54,9 +54,12 @@ static void receive_offer(int from, struct offer *o)
 /* Reads 'a's and writes 'b's. */
 static void use_offer(struct gpu_rig *r, struct gpu_dev *dev, const struct offer *o)
 {
+	struct gpu_share longer = {.how = o->share.how, .fd = -1, .len = LEN + 1};
 	struct gpu_import *imp = rig_import(dev, &o->share);
 	uint8_t *host = rig_pinned(r, 4096);
 
+	memcpy(longer.handle, o->share.handle, sizeof(longer.handle));
+	rig_import_refused(dev, &longer);
 	CHECK_EQ(imp->code, 0);
 	CHECK_EQ(imp->res, 0);
 	rig_copy(r, dev, GPU_OUT, rig_addr(host), imp->addr + o->off, 4096);
