@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer on the same host can write: addresses, keys, records with descriptors on the link,
- * bytes and words of the rings. The input is a list of such deeds against an ep that has chunks
- * under way. */
+/* What a peer on the same host can write: addresses, keys, records with descriptors or handles of
+ * GPU memory on the link, bytes and words of the rings. The input is a list of such deeds against
+ * an ep that has chunks under way. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <backend/shm/shm.h>
+#include <gpu/gpu.h>
 #include "../unit/shm_rig.h"
+#include "cuda/control.h"
+#include "cuda/device.h"
 #include "fuzz.h"
 
 #define LEN    8192u
@@ -16,10 +19,24 @@ static uint8_t memory[LEN], local[LEN];
 static int fds[3];
 static struct rkey forged;
 static struct chunk chunk[CHUNKS];
+static struct shm_key good; /* of memory that only the ring reaches */
+static struct gpu *gpu;
+static uint64_t device; /* LEN bytes of the GPU */
+static struct memory *of_local;
 
 static struct shm_ep *hostile(void)
 {
 	return container_of(rig.ep[1], struct shm_ep, ep);
+}
+
+/* Both ends are one process: the handle is an address. */
+static void gpu_handle(struct input *in, struct shm_record *r)
+{
+	uint64_t base = device + take_number(in, 1) % 2 * LEN / 2;
+
+	r->version = (uint32_t)take_number(in, 1);
+	memcpy(r->from, &base, sizeof(base));
+	memcpy(r->to, gpu_about(gpu_dev_find(gpu, 0))->uuid, sizeof(r->to));
 }
 
 static void send_record(struct input *in)
@@ -29,6 +46,11 @@ static void send_record(struct input *in)
 
 	r.serial = take_number(in, 1);
 	r.writable = take_number(in, 1) % 3;
+	r.len = take_number(in, 1) % 4 * (LEN / 2);
+	if (r.type == SHM_GPU)
+		gpu_handle(in, &r);
+	if (r.type == SHM_REVOKE)
+		memcpy(&r.len, good.grant + 4, 4);
 	if (take_number(in, 1) % 8 == 0)
 		take_bytes(in, &r, sizeof(r));
 	if (hostile()->sock >= 0)
@@ -56,18 +78,44 @@ static void write_bytes(struct input *in)
 	store_release(r->mine, r->at);
 }
 
-static void import_key(struct input *in)
+/* The key's memory is mapped step by step. */
+static void import(const void *key, uint32_t n)
 {
-	uint8_t key[KEY_MAX];
-	uint32_t n = (uint32_t)take_number(in, 1);
 	struct rkey rkey;
+	int err;
 
-	take_bytes(in, key, n < in->left ? n : (n = (uint32_t)in->left));
-	if (backend_shm.import(rig.ep[0], key, n, LEN, &rkey))
+	while ((err = backend_shm.import(rig.ep[0], key, n, LEN, &rkey)) == -EINPROGRESS)
+		CHECK(gpu_step(gpu));
+	if (err)
 		return;
 	if (forged.v[0])
 		backend_shm.forget(rig.ep[0], &forged);
 	forged = rkey;
+}
+
+static void import_bytes(struct input *in)
+{
+	uint8_t key[KEY_MAX];
+	uint32_t n = (uint32_t)take_number(in, 1);
+
+	import(key, take_bytes(in, key, n));
+}
+
+/* The parts name files and GPU memory that records brought. */
+static void import_parts(struct input *in)
+{
+	struct shm_key k = good;
+	uint32_t i;
+
+	k.rights = (uint32_t)take_number(in, 1) % 4;
+	k.nparts = (uint32_t)take_number(in, 1) % 4;
+	k.gpu = take_number(in, 1) % 4 != 0;
+	for (i = 0; i < k.nparts; i++) {
+		k.parts[i].serial = take_number(in, 1);
+		k.parts[i].off = take_number(in, 1) % 4 * (LEN / 4);
+		k.parts[i].len = LEN / k.nparts;
+	}
+	import(&k, (uint32_t)(offsetof(struct shm_key, parts) + k.nparts * sizeof(k.parts[0])));
 }
 
 static void post(struct input *in)
@@ -80,20 +128,42 @@ static void post(struct input *in)
 	*c = rig_chunk(take_number(in, 1) % 2 ? CHUNK_READ : CHUNK_WRITE, local, LEN / CHUNKS,
 		       &forged, 0);
 	c->ep = rig.ep[0];
+	c->memory = of_local;
 	if (!backend_shm.post(rig.ep[0], &c, 1))
 		c->ep = NULL;
 }
 
+static void poll_some(void)
+{
+	rig_poll(&rig, 0);
+	gpu_step(gpu);
+}
+
 static void deed(struct input *in)
 {
-	static void (*const deeds[])(struct input * in) = {send_record, write_word, write_bytes,
-							   import_key, post};
+	static void (*const deeds[])(struct input * in) = {send_record,	 write_word,   write_bytes,
+							   import_bytes, import_parts, post};
 	uint32_t n = (uint32_t)take_number(in, 1) % (ARRAY_SIZE(deeds) + 1);
 
 	if (n < ARRAY_SIZE(deeds))
 		deeds[n](in);
 	else
-		rig_poll(&rig, 0);
+		poll_some();
+}
+
+/* Over the stand-in for libcuda, which this program is linked with. */
+static void gpu_begin(void)
+{
+	struct gpu_config config = {.so = "libcuda.so.1", .by_hand = 1};
+	struct gpu_dev *dev;
+	int code;
+
+	CHECK_EQ(cuda_double_set("gpus=1"), 0);
+	device_load();
+	CHECK_EQ(gpu_open(&config, &gpu), 0);
+	CHECK_EQ(gpu_dev_get(gpu, 0, &dev, &code), 0);
+	device = device_alloc(LEN, 0);
+	rig.dev[0]->gpu = gpu;
 }
 
 /* Once: two devices, and what a hostile peer may send: a good memfd, one without seals, no
@@ -104,6 +174,8 @@ static void begin(void)
 		return;
 	rig_device(&rig.dev[0], NULL);
 	rig_device(&rig.dev[1], NULL);
+	gpu_begin();
+	of_local = rig_memory(&rig, 0, local, LEN, -1);
 	fds[0] = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	fds[1] = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	fds[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -115,17 +187,18 @@ static void begin(void)
 static void ep_end(uint32_t side)
 {
 	backend_shm.ep_close(rig.ep[side]);
-	while (!rig.closed[side])
+	while (!rig.closed[side]) {
 		rig_poll(&rig, side);
+		gpu_step(gpu);
+	}
 	backend_shm.ep_free(rig.ep[side]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {data, size};
-	struct exposure x;
+	struct exposure x = {.len = LEN, .rights = URCCL_RIGHT_READ, .expires_ns = NEVER_NS};
 	struct memory *m;
-	struct rkey rkey;
 	uint32_t i;
 
 	begin();
@@ -139,11 +212,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			 0);
 	rig_connect(&rig);
 	m = rig_memory(&rig, 0, memory, LEN, -1);
-	rig_expose(&rig, 0, m, URCCL_RIGHT_READ, &x, &rkey);
+	x.ep = rig.ep[0];
+	x.memory = m;
+	CHECK(backend_shm.expose(&x, &good, sizeof(good)) > 0);
 	while (in.left)
 		deed(&in);
 	for (i = 0; i < 4; i++)
-		rig_poll(&rig, 0);
+		poll_some();
 	CHECK_EQ(backend_shm.unexpose(&x), 0);
 	ep_end(0);
 	ep_end(1);
