@@ -33,29 +33,55 @@ double bench_cpu_seconds(void)
 	return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
+/* The CPUs that the program was started with. The first call is made before any thread is. */
+static const cpu_set_t *allowed_cpus(void)
+{
+	static cpu_set_t allowed;
+	static int is_known;
+
+	if (!is_known && sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
+		CPU_ZERO(&allowed);
+	is_known = 1;
+	return &allowed;
+}
+
 void bench_pin(int cpu)
 {
+	const cpu_set_t *allowed = allowed_cpus();
 	cpu_set_t set;
 
-	if (cpu < 0)
-		return;
 	CPU_ZERO(&set);
-	CPU_SET((unsigned int)cpu, &set);
+	if (cpu >= 0)
+		CPU_SET((unsigned int)cpu, &set);
+	else if (CPU_COUNT(allowed))
+		set = *allowed;
+	else
+		return;
 	if (sched_setaffinity(0, sizeof(set), &set) < 0)
 		bench_die("cannot run on cpu %d: %s", cpu, strerror(errno));
 }
 
 int bench_cpu(int n)
 {
-	cpu_set_t set;
+	const cpu_set_t *allowed = allowed_cpus();
 	int cpu;
 
-	if (sched_getaffinity(0, sizeof(set), &set) < 0)
-		return -1;
 	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET((unsigned int)cpu, &set) && !n--)
+		if (CPU_ISSET((unsigned int)cpu, allowed) && !n--)
 			return cpu;
 	return -1;
+}
+
+int bench_cpu_after(int cpu, uint32_t n)
+{
+	const cpu_set_t *allowed = allowed_cpus();
+
+	if (cpu < 0 || !CPU_COUNT(allowed))
+		return cpu;
+	while (n)
+		if (CPU_ISSET((unsigned int)(cpu = (cpu + 1) % CPU_SETSIZE), allowed))
+			n--;
+	return cpu;
 }
 
 /* Adds up every "key N kB" line of a file of /proc. */

@@ -17,11 +17,15 @@ uint64_t bench_now(void);
 /* User and system CPU seconds of this process, all threads. */
 double bench_cpu_seconds(void);
 
-/* Binds the calling thread (and threads it makes later) to one CPU; below 0 does nothing. */
+/* Binds the calling thread (and threads it makes later) to one CPU; below 0: to all those that the
+ * program was started with. */
 void bench_pin(int cpu);
 
-/* The n-th CPU, from 0, of those where this thread may run; -1: there are fewer. */
+/* The n-th CPU, from 0, of those that the program was started with; -1: there are fewer. */
 int bench_cpu(int n);
+
+/* The n-th of them after this one; the first follows the last. Below 0 stays below 0. */
+int bench_cpu_after(int cpu, uint32_t n);
 
 /* Resident and proportional set size of this process in bytes. */
 uint64_t bench_rss(void);

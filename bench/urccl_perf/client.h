@@ -9,12 +9,6 @@
 #include "load.h"
 #include "talk.h"
 
-/* Whom to dial: text or a metadata blob. */
-struct whom {
-	uint8_t bytes[URCCL_METADATA_MAX];
-	uint32_t len;
-};
-
 struct random_job;
 struct sink;
 
@@ -29,6 +23,7 @@ struct client {
 	uint64_t background_off; /* where the background's part begins */
 	struct talk_offer offer;
 	struct talk_result result;
+	struct urccl_stats stats;  /* when the measured time began */
 	uint32_t offers, results;  /* received so far */
 	uint32_t pongs;		   /* likewise */
 	struct random_job *random; /* while client_random() runs */
@@ -46,7 +41,7 @@ struct target client_target(const struct client *c, uint32_t i);
 struct talk_result client_mark(struct client *c, enum talk mark);
 
 /* The jobs: each measures and prints. */
-void client_measure(struct client *c);
+void client_measure(struct client *c, uint32_t n); /* n clients at once */
 void client_random(struct client *c);
 void client_ping(struct client *c);
 

@@ -17,6 +17,7 @@ struct worker {
 	struct load load;
 	struct hist latency, submit;
 	pthread_t thread;
+	int cpu;
 	double seconds; /* to run */
 	uint64_t count;
 	pthread_barrier_t *together;
@@ -31,11 +32,13 @@ static void worker_event(struct end *e, const struct urccl_cqe *cqe)
 	end_fail(e, "an entry", cqe);
 }
 
+/* i: which ring of the client */
 static void open_worker(struct worker *w, struct client *c, uint32_t i)
 {
 	const struct options *o = c->options;
 
 	w->client = c;
+	w->cpu = bench_cpu_after(o->cpu[OURS], i);
 	w->end = &c->end;
 	if (i) {
 		w->end = &w->own_end;
@@ -59,6 +62,7 @@ static void *work(void *arg)
 {
 	struct worker *w = arg;
 
+	bench_pin(w->cpu);
 	pthread_barrier_wait(w->together);
 	load_run(&w->load, w->seconds, w->count);
 	return NULL;
@@ -115,39 +119,56 @@ static void add_worker(struct figures *f, struct worker *w)
 	hist_merge(&f->submit, &w->submit);
 }
 
-static void measure(struct client *c, struct worker *w, struct figures *f, struct load *beside)
+/* Adds what the client's context and its server have counted since mark_start(). */
+static void mark_stop(struct client *c, struct figures *f, int is_first)
+{
+	struct urccl_stats now = {.size = sizeof(now)};
+	struct talk_result before = c->result, after;
+
+	urccl_get_stats(c->ctx, &now);
+	f->chunks += now.chunks - c->stats.chunks;
+	f->merged += now.merged - c->stats.merged;
+	after = client_mark(c, TALK_STOP);
+	if (is_first) /* the servers of all contexts are one process */
+		f->cpu[SERVERS] = after.cpu - before.cpu;
+	f->back_bytes += after.bytes - before.bytes;
+	f->notes += after.notes - before.notes;
+}
+
+static void mark_start(struct client *c)
+{
+	client_mark(c, TALK_START);
+	c->stats = (struct urccl_stats){.size = sizeof(c->stats)};
+	urccl_get_stats(c->ctx, &c->stats);
+}
+
+static void measure(struct client *c, uint32_t n, struct worker *w, struct figures *f,
+		    struct load *beside)
 {
 	const struct options *o = c->options;
-	struct urccl_stats then = {.size = sizeof(then)}, now = {.size = sizeof(now)};
-	struct talk_result before, after;
-	uint32_t i;
+	uint32_t i, workers = n * o->rings;
 
 	memset(f, 0, sizeof(*f));
-	for (i = 0; i < o->rings; i++) {
+	for (i = 0; i < workers; i++) {
 		hist_clear(&w[i].latency);
 		hist_clear(&w[i].submit);
 	}
 	if (c->sink)
 		sink_mark(c->sink, &c->end);
-	before = client_mark(c, TALK_START);
-	urccl_get_stats(c->ctx, &then);
+	for (i = 0; i < n; i++)
+		mark_start(&c[i]);
 	f->cpu[OURS] = bench_cpu_seconds();
 	if (beside)
 		load_start(beside, ~0ull);
-	run_all(w, o->rings, o->seconds, o->count);
+	run_all(w, workers, o->seconds, o->count);
 	if (beside)
 		load_stop(beside);
 	f->cpu[OURS] = bench_cpu_seconds() - f->cpu[OURS];
-	urccl_get_stats(c->ctx, &now);
-	f->chunks = now.chunks - then.chunks;
-	f->merged = now.merged - then.merged;
-	after = client_mark(c, TALK_STOP);
-	f->cpu[SERVERS] = after.cpu - before.cpu;
-	f->back_bytes = after.bytes - before.bytes;
-	f->notes = after.notes - before.notes;
+	for (i = 0; i < n; i++)
+		mark_stop(&c[i], f, !i);
 	if (c->sink)
 		f->delivery = *sink_mark(c->sink, &c->end);
-	for (i = 0; i < o->rings; i++)
+	for (i = 0; i < workers; i++)
 		add_worker(f, &w[i]);
 	if (!beside)
 		return;
@@ -175,7 +196,7 @@ static void measure_beside(struct client *c, struct worker *w, struct figures *f
 	load_start(beside, o.depth);
 	load_post(beside);
 	load_stop(beside);
-	measure(c, w, f, beside);
+	measure(c, 1, w, f, beside);
 	load_close(beside);
 	free(beside);
 }
@@ -209,28 +230,28 @@ static void print(const struct options *o, const struct figures *f, const struct
 	report_close(&r);
 }
 
-void client_measure(struct client *c)
+void client_measure(struct client *c, uint32_t n)
 {
 	const struct options *o = c->options;
-	struct worker *w = calloc(o->rings, sizeof(*w));
+	uint32_t workers = n * o->rings, i;
+	struct worker *w = calloc(workers, sizeof(*w));
 	struct figures *f = calloc(2, sizeof(*f));
 	uint64_t checked = 0;
-	uint32_t i;
 
 	if (!w || !f)
 		bench_die("out of memory");
 	if (o->op == URCCL_OP_MSG_RING && !o->is_inline)
 		c->sink = sink_open(o, c->ctx);
-	for (i = 0; i < o->rings; i++)
-		open_worker(&w[i], c, i);
-	warm_up(w, o->rings, o);
-	measure(c, w, &f[0], NULL);
+	for (i = 0; i < workers; i++)
+		open_worker(&w[i], &c[i / o->rings], i % o->rings);
+	warm_up(w, workers, o);
+	measure(c, n, w, &f[0], NULL);
 	if (o->background)
 		measure_beside(c, w, &f[1]);
 	if (o->check)
 		checked = load_check(&w->load);
 	print(o, &f[0], o->background ? &f[1] : NULL, checked);
-	for (i = 0; i < o->rings; i++)
+	for (i = 0; i < workers; i++)
 		close_worker(&w[i]);
 	if (c->sink)
 		sink_close(c->sink);

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_SIZE UINT64_MAX /* none was asked for */
+#define NO_SIZE	     UINT64_MAX /* none was asked for */
+#define CONTEXTS_MAX 64u
 
 static uint64_t size_value(int opt, const char *arg, uint64_t min, uint64_t max)
 {
@@ -70,6 +71,9 @@ static int set_work(struct options *o, int opt, const char *arg)
 		return 1;
 	case OPT_THREADS:
 		o->rings = count_value(opt, arg, 1, 64);
+		return 1;
+	case OPT_CONTEXTS:
+		o->contexts = count_value(opt, arg, 1, CONTEXTS_MAX);
 		return 1;
 	case OPT_IOVS:
 		o->iovs = count_value(opt, arg, 1, 1 << 20);
@@ -245,12 +249,13 @@ static void set(struct options *o, int opt, const char *arg)
 	}
 }
 
-/* A CPU that was not given: the two ends side by side where we start both and may use two, else
- * any. */
+/* A CPU that was not given: the two ends side by side where we start both, each with one thread,
+ * and may use two; else any. */
 static void place(struct options *o)
 {
 	static const int unset = -2;
-	int end, second = bench_cpu(1), first = second < 0 ? -1 : bench_cpu(0);
+	int end, second = o->rings * o->contexts > 1 ? -1 : bench_cpu(1);
+	int first = second < 0 ? -1 : bench_cpu(0);
 
 	if (o->cpu[OURS] == unset)
 		o->cpu[OURS] = o->role == ROLE_SELF || o->role == ROLE_NOP ? first : -1;
@@ -295,6 +300,8 @@ static void finish(struct options *o)
 		bench_die("say HOST:PORT, --serve, --self or --nop; --help has more");
 	if (o->is_inline && o->rings > 1)
 		bench_die("an inline context has one ring: --threads 1");
+	if (o->contexts > 1 && (o->job != JOB_LOAD || o->background || o->op == URCCL_OP_MSG_RING))
+		bench_die("several contexts measure a load alone: --contexts 1");
 	if (is_note(o) && o->size > URCCL_NOTE_MAX)
 		bench_die("a notification carries at most %u bytes: --size", URCCL_NOTE_MAX);
 	if (o->size % o->iovs && (o->op == URCCL_OP_WRITEV || o->op == URCCL_OP_READV))
@@ -338,6 +345,7 @@ void options_parse(struct options *o, int argc, char **argv)
 		.size = NO_SIZE,
 		.depth = 1,
 		.rings = 1,
+		.contexts = 1,
 		.iovs = 16,
 		.blocks = 1024,
 		.planes = 1,

@@ -64,7 +64,8 @@ struct options {
 	enum urccl_op op;
 	uint64_t size;	 /* bytes of an entry; of a block where it is paged */
 	uint32_t depth;	 /* entries in flight on each ring */
-	uint32_t rings;	 /* each with a thread of its own */
+	uint32_t rings;	 /* of each context, each with a thread of its own */
+	uint32_t contexts;
 	uint32_t iovs;	 /* segments of a vector */
 	uint32_t blocks; /* pages of a paged entry, in each plane */
 	uint32_t planes; /* K and V: 2 */
@@ -93,8 +94,9 @@ struct options {
 		*device[2]; /* RDMA devices of ours and the server's; NULL: the library chooses */
 	struct memory memory[2];
 
-	int cpu[2];	   /* of our thread and the server's; -1: any */
-	int engine_cpu[2]; /* of the library's threads; -1: the same */
+	/* -1: any. Further threads and contexts take the CPUs after it: bench_cpu_after(). */
+	int cpu[2];	   /* of our first thread and the server's */
+	int engine_cpu[2]; /* of the library's threads of the first context */
 	double seconds, warmup;
 	uint64_t count; /* entries instead of seconds */
 	uint32_t idle_peers;

@@ -15,6 +15,8 @@ const char options_help[] =
 	"                      a notification)\n"
 	"  --depth N           entries in flight on each ring (1)\n"
 	"  --threads N         rings, each with a thread of its own (1)\n"
+	"  --contexts N        contexts at each end, each with --threads rings (1); give a server\n"
+	"                      the same: context number I listens and is dialled at PORT + I\n"
 	"  --iovs N            segments of a vector; --size is their sum (16)\n"
 	"  --blocks N          pages of a paged entry (1024)\n"
 	"  --planes N          planes of pages, as K and V are (1)\n"
@@ -58,4 +60,6 @@ const char options_help[] =
 	"                      the first two that we may use, if there are two)\n"
 	"  --engine-cpu N      the library's threads' CPU (ours; the second with --nop);\n"
 	"                      --server-engine-cpu\n"
+	"                      further threads and contexts take the CPUs after those; any if none\n"
+	"                      is given\n"
 	"  --json              one JSON object instead of a table\n";

@@ -78,6 +78,7 @@ void result_open(struct report *r, const struct options *o, uint32_t path)
 	report_setting(r, "entry_bytes", "%lu", options_entry_bytes(o));
 	report_setting(r, "depth", "%u", o->depth);
 	report_setting(r, "rings", "%u", o->rings);
+	report_setting(r, "contexts", "%u", o->contexts);
 	report_setting(r, "span", "%lu", o->span);
 	report_setting(r, "memory", "%s", memory_name(o));
 	report_setting(r, "progress", "%s", o->is_inline ? "inline" : "thread");
@@ -147,6 +148,8 @@ void result_heading(const struct options *o, uint32_t path)
 	if (o->role != ROLE_NOP)
 		printf(" of %s", size);
 	printf(", %u in flight on %u ring%s", o->depth, o->rings, o->rings > 1 ? "s" : "");
+	if (o->contexts > 1)
+		printf(" of %u contexts each", o->contexts);
 	if (o->role != ROLE_NOP)
 		printf(", %s, %s over %s", text, memory_name(o), span);
 	printf("\n%s, waiting by %s", o->is_inline ? "inline" : "progress thread",

@@ -3,6 +3,8 @@
 #include "load.h"
 #include "talk.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +30,10 @@ struct server {
 	struct end end;
 	const struct options *options;
 	struct session session[SESSIONS];
-	uint32_t clients;	/* sessions in use */
-	int served;		/* one has left */
-	struct session *worker; /* whose load is running */
+	uint32_t clients;		    /* sessions in use */
+	int served;			    /* one has left */
+	struct session *worker;		    /* whose load is running */
+	uint8_t told[1024][URCCL_NOTE_MAX]; /* payloads of control entries, until these end */
 };
 
 static struct session *session_of(struct server *s, uint32_t peer)
@@ -50,8 +53,7 @@ static struct session *session_of(struct server *s, uint32_t peer)
  */
 static void tell(struct server *s, uint32_t peer, enum talk tag, const void *payload, uint32_t len)
 {
-	static uint8_t kept[1024][URCCL_NOTE_MAX];
-	uint8_t *copy = kept[s->end.numbers % 1024];
+	uint8_t *copy = s->told[s->end.numbers % 1024];
 	struct urccl_sqe *sqe;
 
 	if (urccl_sq_space_left(s->end.ring) <= SESSIONS)
@@ -296,14 +298,18 @@ static void tidy(struct server *s)
 			forget(s, &s->session[i]);
 }
 
+/* One write, so that those of several threads do not mix. */
 static void say_where(struct server *s, int say_fd)
 {
-	uint8_t blob[URCCL_METADATA_MAX];
-	int n = urccl_metadata(s->end.ctx, blob, sizeof(blob));
+	struct whom whom = {.len = 0};
+	int n = urccl_metadata(s->end.ctx, whom.bytes, sizeof(whom.bytes));
 
-	if (n < 0 || write(say_fd, blob, (size_t)n) != n)
+	_Static_assert(sizeof(whom) <= PIPE_BUF, "one write to a pipe");
+	if (n < 0)
 		bench_die("cannot say where we are: %s", urccl_errmsg());
-	close(say_fd);
+	whom.len = (uint32_t)n;
+	if (write(say_fd, &whom, sizeof(whom)) != sizeof(whom))
+		bench_die("cannot say where we are: %s", strerror(errno));
 }
 
 void serve(const struct options *o, int once, int say_fd)

@@ -9,8 +9,9 @@
 #include "options.h"
 
 /*
- * Serves until every client has left (once) or for ever. Writes the context's metadata to say_fd,
- * if that is not below 0, before the first client can come. Exits where it cannot.
+ * Serves until every client has left (once) or for ever. Writes a struct whom to say_fd, if that is
+ * not below 0, before the first client can come. Exits where it cannot. Several threads may serve,
+ * each with a context of its own.
  */
 void serve(const struct options *o, int once, int say_fd);
 

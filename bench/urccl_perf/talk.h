@@ -11,6 +11,12 @@
 
 enum { TALK_VERSION = 1 };
 
+/* Whom to dial: text or a metadata blob. */
+struct whom {
+	uint8_t bytes[URCCL_METADATA_MAX];
+	uint32_t len;
+};
+
 enum talk {
 	TALK_DATA = 0,	     /* a measured notification: counted and nothing else */
 	TALK_REQUEST = 1000, /* client: struct talk_request */

@@ -56,6 +56,7 @@ const struct option long_options[] = {
 	{"size", 1, NULL, OPT_SIZE},
 	{"depth", 1, NULL, OPT_DEPTH},
 	{"threads", 1, NULL, OPT_THREADS},
+	{"contexts", 1, NULL, OPT_CONTEXTS},
 	{"iovs", 1, NULL, OPT_IOVS},
 	{"blocks", 1, NULL, OPT_BLOCKS},
 	{"planes", 1, NULL, OPT_PLANES},
