@@ -99,20 +99,22 @@ def parse(text):
 
 
 class Probe:
-    """Asks where the CPUs are: "near", "far" or something between."""
+    """Asks where the CPUs are: "near", "far" or something between. On a mesh each core has a cache
+    of its own, and every pair of them is as far apart as any other: "mesh"."""
 
     def __init__(self, options):
         self.command = [os.path.join(options.build, "bench", "raw_probe")]
-        self.near, self.far = options.near, options.far
+        names = ["mesh"] if options.placement == "mesh" else ["near", "far"]
+        self.bounds = {name: getattr(options, name) for name in names}
         self.seen = []
+
+    def name(self, ns):
+        return next((n for n, (low, high) in self.bounds.items() if low <= ns <= high), "other")
 
     def place(self):
         out = subprocess.run(self.command, stdout=subprocess.PIPE, text=True, check=True).stdout
-        ns = parse(out)["probe.round_trip"][0]
-        self.seen.append(ns)
-        if self.near[0] <= ns <= self.near[1]:
-            return "near"
-        return "far" if self.far[0] <= ns <= self.far[1] else "other"
+        self.seen.append(parse(out)["probe.round_trip"][0])
+        return self.name(self.seen[-1])
 
 
 def run_once(command, options):
@@ -412,9 +414,11 @@ def arguments():
     p.add_argument("what", nargs="+", help="plans (.toml), or NAME=COMMAND ...")
     p.add_argument("--build", default="build/release", help="where bench/ was built")
     p.add_argument("--rounds", type=int, default=9)
-    p.add_argument("--placement", choices=["near", "far", "any"], default="near")
+    p.add_argument("--placement", choices=["near", "far", "mesh", "any"], default="near")
     p.add_argument("--near", type=float, nargs=2, default=[80, 180], metavar="NS")
     p.add_argument("--far", type=float, nargs=2, default=[350, 700], metavar="NS")
+    p.add_argument("--mesh", type=float, nargs=2, default=[200, 500], metavar="NS",
+                   help="a Xeon with a mesh of cores")
     p.add_argument("--patience", type=float, default=300, help="seconds to wait for a good run")
     p.add_argument("--limit", type=int, default=180, help="seconds a command may take")
     p.add_argument("--rough", action="store_true",

@@ -68,6 +68,21 @@ class Alone(unittest.TestCase):
         self.assertEqual(len(figure.rounds), 3)
 
 
+class Placement(unittest.TestCase):
+    def name(self, placement, ns):
+        options = argparse.Namespace(build="b", placement=placement, near=[80, 180], far=[350, 700],
+                                     mesh=[200, 500])
+        return compare.Probe(options).name(ns)
+
+    def test_cores_that_share_a_cache_are_near(self):
+        self.assertEqual(self.name("near", 100), "near")
+        self.assertEqual(self.name("near", 400), "far")
+        self.assertEqual(self.name("near", 250), "other")
+
+    def test_a_mesh_of_cores_is_one_placement(self):
+        self.assertEqual([self.name("mesh", ns) for ns in (100, 280, 440)], ["other", "mesh", "mesh"])
+
+
 class Sweeps(unittest.TestCase):
     TABLE = {"sweep": [8, 64], "unit": "GB/s", "title": "A sweep",
              "lines": [["a", "a:rate{size}"], ["none", "none:rate"]],

@@ -39,6 +39,12 @@ static struct pipe_ring *shared_ring(void)
 	return r;
 }
 
+/* Bytes of each slot that are used: a message is one slot or a whole number of them. */
+static uint64_t slot_bytes(void)
+{
+	return options.size < SLOT ? options.size : SLOT;
+}
+
 static uint64_t next(uint64_t at, uint64_t step)
 {
 	at += step;
@@ -51,7 +57,7 @@ static uint64_t next(uint64_t at, uint64_t step)
 static void reader(struct pipe_ring *r)
 {
 	uint8_t *buf;
-	uint64_t at = 0, i;
+	uint64_t at = 0, each = slot_bytes(), i;
 	double cpu;
 
 	bench_pin(options.cpu[1]);
@@ -66,24 +72,24 @@ static void reader(struct pipe_ring *r)
 			}
 			bench_relax();
 		}
-		memcpy(buf + at, r->slot[i % SLOTS], SLOT);
-		at = next(at, SLOT);
+		memcpy(buf + at, r->slot[i % SLOTS], each);
+		at = next(at, each);
 		__atomic_store_n(&r->head, i + 1, __ATOMIC_RELEASE);
 	}
 }
 
-static void put_slot(struct pipe_ring *r, uint64_t i, const uint8_t *from)
+static void put_slot(struct pipe_ring *r, uint64_t i, const uint8_t *from, uint64_t len)
 {
 	while (i - __atomic_load_n(&r->head, __ATOMIC_ACQUIRE) >= SLOTS)
 		bench_relax();
-	memcpy(r->slot[i % SLOTS], from, SLOT);
+	memcpy(r->slot[i % SLOTS], from, len);
 	__atomic_store_n(&r->tail, i + 1, __ATOMIC_RELEASE);
 }
 
 static void two_copy(struct report *report)
 {
 	struct pipe_ring *r = shared_ring();
-	uint64_t at = 0, i = 0, start, ns;
+	uint64_t at = 0, i = 0, each = slot_bytes(), start, ns;
 	double cpu, gb;
 	uint8_t *buf;
 	pid_t child = fork();
@@ -99,10 +105,10 @@ static void two_copy(struct report *report)
 	cpu = bench_cpu_seconds();
 	start = bench_now();
 	do {
-		uint64_t slots = options.size / SLOT;
+		uint64_t slots = options.size / each;
 
-		for (; slots; slots--, i++, at = next(at, SLOT))
-			put_slot(r, i, buf + at);
+		for (; slots; slots--, i++, at = next(at, each))
+			put_slot(r, i, buf + at, each);
 		ns = bench_now() - start;
 	} while ((double)ns < options.seconds * 1e9);
 	while (__atomic_load_n(&r->head, __ATOMIC_ACQUIRE) != i)
@@ -111,7 +117,7 @@ static void two_copy(struct report *report)
 	cpu = bench_cpu_seconds() - cpu;
 	__atomic_store_n(&r->stop_at, i, __ATOMIC_RELEASE);
 	waitpid(child, NULL, 0);
-	gb = (double)(i * SLOT) * 1e-9;
+	gb = (double)(i * each) * 1e-9;
 	report_metric(report, gb / (double)ns * 1e9, "GB/s", "shm.two_copy.bandwidth");
 	report_metric(report, (cpu + r->cpu) / gb, "s/GB", "shm.two_copy.cpu");
 	munmap(r, sizeof(*r));
@@ -212,7 +218,10 @@ int main(int argc, char **argv)
 	report_setting(&report, "size", "%lu", options.size);
 	report_setting(&report, "span", "%lu", options.span);
 	report_setting(&report, "pages", "%s", options.pages == BENCH_PAGES_THP ? "thp" : "4k");
-	if (raw_wanted(&options, "two_copy") && options.size % SLOT == 0)
+	if (options.mode && !strcmp(options.mode, "two_copy") && options.size % slot_bytes())
+		bench_die("a message of two_copy is at most one slot, or whole slots, of %d bytes",
+			  SLOT);
+	if (raw_wanted(&options, "two_copy") && options.size % slot_bytes() == 0)
 		two_copy(&report);
 	if (raw_wanted(&options, "vm_readv"))
 		vm_readv(&report);
