@@ -61,8 +61,8 @@ static int port_valid(const char *port, uint64_t len)
 	return value && value <= 0xffff;
 }
 
-/* Host names are printable and have no space. A colon in a host without brackets means an IPv6
- * address that lacks them: the begin of its port would be ambiguous. */
+/* Host names are printable and have no space. A host without brackets has no colon: in an IPv6
+ * address without brackets the begin of the port would be ambiguous. */
 static int host_valid(const char *host, uint64_t len, int bracketed)
 {
 	uint64_t i;

@@ -38,7 +38,7 @@ void conn_options(const struct control *c, int fd)
 	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval ? interval : 1);
 	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 	set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)dead_ms);
-	/* It was tried when the context was opened: an error is not expected here. */
+	/* The same call worked when the context was opened, so an error is not expected here. */
 	(void)class_socket_set(&c->socket, fd);
 }
 
@@ -169,7 +169,7 @@ void conn_set(struct control *c, struct conn *n, const struct conn_ops *ops, voi
 }
 
 /* A forked child may hold the socket open, so it is removed from epoll and shut down explicitly.
- * The struct failover until this round of events is over, since later events of the round may name
+ * The struct stays until this round of events is over, since later events of the round may name
  * it. */
 void conn_close(struct control *c, struct conn *n)
 {
@@ -207,7 +207,8 @@ void conns_close(struct control *c)
 
 /* ---- out ---- */
 
-/* The sender cannot handle an error in the middle of its work: the next read finds the end. */
+/* Shuts the socket down instead of returning an error, which senders could not handle. The next
+ * read sees the end. */
 static void conn_break(struct conn *n)
 {
 	(void)shutdown(n->fd, SHUT_RDWR);
@@ -485,7 +486,7 @@ static void conn_refuse_with(struct control *c, struct conn *n, uint32_t code, i
 	n->ops = &refused_ops;
 	n->owner = NULL;
 	(void)shutdown(n->fd, SHUT_WR);
-	/* It counts as a pending connection until then, which limits the number of these too. */
+	/* A refused connection counts as pending until it closes: PENDING_MAX limits both kinds. */
 	if (list_empty(&n->pending))
 		conn_add_pending(c, n);
 	timer_set(c, &n->timer, PENDING_SLOW_NS);

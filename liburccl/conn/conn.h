@@ -28,15 +28,15 @@ struct control_config {
 	const struct secret *secret;
 	struct gpu *gpu;	   /* the GPUs of the context; control_close() closes it */
 	const struct clock *clock; /* the clock that adverts expire by; NULL: the real one */
-	uint64_t required;	   /* a bit for each transport that is required with the peers
-					 * that it reaches */
+	uint64_t required;	   /* transports, one bit each: peers that such a transport reaches
+				    * must use it */
 };
 
 /* Calls of other threads. The caller owns the call, posts it with control_call(), and has it back
  * when `done` is 1. */
 enum control_call_type {
-	CALL_REQUEST = 100, /* req: REGISTER, UNREGISTER, REVOKE, IMPORT or FORGET, as of an
-			     * entry */
+	CALL_REQUEST = 100, /* req: the same request that an entry makes: REGISTER, UNREGISTER,
+			     * REVOKE, IMPORT, FORGET */
 	CALL_ALLOC,	    /* allocation: passes to the control thread */
 	CALL_FREE,	    /* addr -> allocation: passes back to the caller */
 	CALL_ADVERTISE,	    /* handle, off, len, rights, ttl_ms -> *advert */
@@ -47,8 +47,7 @@ enum control_call_type {
 	CALL_REMOTE_INFO,   /* handle, info */
 	CALL_REMOTE_MAP,    /* handle -> addr */
 	CALL_REMOTE_UNMAP,  /* handle */
-	CALL_PEER_NAME,	    /* handle -> text in data, n, for sentences; 1: it closed in order, or
-			     * is about to */
+	CALL_PEER_NAME,	    /* handle -> data, n: the peer's address as text; res 1: its BYE came */
 	CALL_RING_ADD,	    /* ring */
 	CALL_RING_DEL,	    /* ring: answered when the engine no longer uses it */
 	CALL_SHUTDOWN,	    /* closes all peers and regions, stops the engine; answered at the

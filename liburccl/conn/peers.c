@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds peers and their rails, and what any file may ask of a peer. */
+/* Finds peers and their rails; sends words and pings to peers. */
 #include "conn/shared.h"
 
 struct peer *peer_find(struct control *c, uint64_t incarnation)
@@ -33,7 +33,7 @@ void peer_span(struct control *c, struct control_timer *a)
 	timer_set(c, a, c->config.params->dead_after_ms * NSEC_PER_MSEC / SPANS);
 }
 
-/* 1: the peer understands more than a refusal. A dialler that has no answer yet does not. */
+/* 1: frames other than REFUSE may be sent. A dialler takes only REFUSE before its HELLO_ACK. */
 int peer_listens(const struct peer *p)
 {
 	return p->dialled || p->answered;

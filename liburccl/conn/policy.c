@@ -15,7 +15,6 @@ uint32_t host_id(void)
 	return host;
 }
 
-/* The one transport that is required with a peer of this host ID, or 0: any. */
 uint64_t paths_possible(const struct control *c)
 {
 	uint64_t transports = 0;

@@ -45,7 +45,8 @@
 /* Backoff of a dial that meets an older connection; doubles. */
 #define BACKOFF_NS     (10 * NSEC_PER_MSEC)
 #define BACKOFF_MAX_NS (500 * NSEC_PER_MSEC)
-/* A new peer is held so long, at most, while a dial to an unknown peer may be to it. */
+/* Longest delay of a new peer while one of our dials, to an address only, may lead to the same
+ * peer. */
 #define HOLD_NS NSEC_PER_SEC
 /* After a rail broke: time for the connection to give the reason. */
 #define RAIL_GRACE_NS (200 * NSEC_PER_MSEC)
@@ -128,7 +129,7 @@ struct conn {
 	struct list link;    /* in control.conns, or in control.closed */
 	struct list pending; /* in control.pending while it is a pending connection */
 	const struct conn_ops *ops;
-	void *owner;	 /* passed to the ops by way of the conn */
+	void *owner;	 /* used by the ops */
 	int fd;		 /* -1: closed */
 	uint32_t events; /* registered with epoll */
 	uint8_t connecting;
@@ -223,17 +224,18 @@ void work_done(struct control *c, struct msg *msg);
 struct path {
 	struct rail rail;
 	struct work prepare; /* ep_prepare() */
-	struct work grow;    /* ep_add_qps(), for rail.grow; the engine does not close the rail
-			      * before its answer */
+	struct work grow;    /* ep_add_qps(), for rail.grow; the engine closes the rail only after
+			      * the answer */
 	char small[160];     /* why ep_add_qps() failed; the work item's until it is done */
 	struct cmd connect, close;
 	struct cmd taken;  /* returns when the engine has taken `connect` */
 	struct peer *peer; /* NULL: belongs to a dial, not connected */
 	struct list left;  /* in peer.importers */
-	int importer;	   /* while in peer.importers: fd that hangs up when the peer unmaps or
-			    * dies; -1: nothing mapped */
-	int (*importer_left)(int); /* at the hang-up, 1: it has unmapped; 0: wait for the end of
-				    * its process. NULL: the hang-up shows that it has */
+	int importer;	   /* while in peer.importers: fd that hangs up when the peer unmaps or its
+			    * process ends; -1: the peer has nothing mapped */
+	int (*importer_left)(int); /* called at the hang-up. 1: the peer has unmapped; 0: wait for
+				    * the end of its process. NULL: a hang-up always means that it
+				    * has unmapped */
 	uint64_t since;		   /* clock when it was opened, or came up */
 	uint32_t id;		   /* the dialler's number for it */
 	uint32_t addr_len;	   /* the address of our ep */
@@ -258,6 +260,7 @@ static inline int path_carries(const struct path *path)
 /* The transports of the context's devices, one bit each. */
 uint64_t paths_possible(const struct control *c);
 uint32_t host_id(void); /* identifies this machine; 0: unknown */
+/* The one transport that the policy requires with a peer of this host ID; 0: any. */
 uint32_t policy_required(const struct control *c, uint32_t host);
 int policy_allows(const struct control *c, uint32_t host, uint32_t transport);
 void log_peer_up(const struct control *c, const struct peer *p);
@@ -330,10 +333,10 @@ struct peer {
 	struct engine_peer *engine;
 	struct cmd add, up, event, lost, del;
 	struct control_timer ping_timer;  /* ping timeout: set while a PING is unanswered */
-	struct control_timer delay;	  /* one timer: HOLD_NS while held; after a break
-				     * RAIL_GRACE_NS, or delay_spans spans */
-	uint32_t ping_spans, delay_spans; /* spans of dead_after left for each timer;
-					   * delay_spans 0: delay runs once */
+	struct control_timer delay;	  /* while held: HOLD_NS; after its last rail broke:
+					   * RAIL_GRACE_NS, or delay_spans spans */
+	uint32_t ping_spans, delay_spans; /* spans of dead_after that each timer still runs;
+					   * delay_spans 0: `delay` runs once */
 	int broken;			  /* -errno of the last rail that broke */
 	int rail_error;			  /* -errno of the last rail that did not come up */
 	uint64_t rail_errors;		  /* errors of the last three: rails_arg() */
@@ -397,15 +400,15 @@ struct peer {
 	uint64_t suspend_ns;		   /* when it was last asked to suspend */
 	uint8_t suspend_unused;	     /* 1: asked because it was idle; 0: because there were too
 				      * many */
-	uint64_t idle_seen, idle_ns; /* last use by either side as of the last check, and the time
-				      * that it was seen */
-	uint64_t used_seen, used_ns; /* engine_peer_used() at the last check, and the time that it
-				      * was seen */
+	uint64_t idle_seen, idle_ns; /* last use by either side as read at the last check, and when
+				      * that value was first read */
+	uint64_t used_seen, used_ns; /* engine_peer_used() as last read, and when that value was
+				      * first read */
 	uint64_t resume_ns;	     /* since when a resume is tried; 0: none */
 	struct control_timer resume_timer; /* suspended: timer of the next try */
 	struct wire_hello *later; /* a HELLO to be answered when the old rails are closed */
 	uint8_t cut;		  /* 1: it has no rail, and no port that reaches it has a link */
-	uint64_t down_ns;	  /* since when that is seen; 0: not seen */
+	uint64_t down_ns;	  /* when it was first seen without a rail and a link; 0: not so */
 	struct cmd cutting;	  /* tells the engine of `cut` */
 	uint8_t cut_again;	  /* cutting must be sent again: `cut` changed meanwhile */
 	struct cmd restarted;	  /* tells the engine that another incarnation is at its
@@ -513,7 +516,8 @@ struct control {
 	uint32_t npending;
 	struct list peers, held, dials, regions, allocations;
 	const struct peer_ops *peer_ops;
-	struct list due_peers, due_regions;  /* whose next step may be possible */
+	struct list due_peers, due_regions;  /* peers and regions that may be able to take their
+					      * next step */
 	struct peer **peer_hash;	     /* by incarnation: PEER_HASH lists */
 	uint32_t region_slots, remote_slots; /* slots that the engine has room for */
 	uint32_t scratch;		     /* handle of the scratch region; 0: none yet */
@@ -525,8 +529,8 @@ struct control {
 	struct list works[WORK_KINDS];	    /* waiting for a thread */
 	uint32_t nworks[WORK_KINDS];	    /* running */
 	struct list active;		    /* peers with a data path */
-	uint32_t nactive, nqps, nowners;    /* their number, their queue pairs, and those with queue
-				        * pairs */
+	uint32_t nactive, nqps, nowners;    /* peers in `active`, their queue pairs, and the peers
+					     * that have queue pairs */
 	struct control_timer suspend_timer; /* more than max_warm or max_qps: time to ask again */
 	uint64_t suspend_backoff_ns;
 	struct control_timer idle_timer; /* time of the next check for idle peers */
@@ -559,7 +563,8 @@ void call_answer(struct control_call *call, int res);
 /* Answers the entry or the call. If res is negative, the reason explains it. */
 void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, uint64_t b,
 		uint64_t c);
-/* Req->handle is invalid: -EINVAL if its kind is not the wanted one, else -ESTALE. */
+/* Answers a request whose handle is invalid: -EINVAL if its kind is not the wanted one, else
+ * -ESTALE. */
 void req_answer_handle(struct control_req *req, enum handle_kind wanted, uint32_t stale);
 
 #endif
