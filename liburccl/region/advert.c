@@ -124,7 +124,7 @@ static struct region *advert_region(struct control *c, const struct urccl_advert
 	return r;
 }
 
-/* Memory of GPUs that the device does not reach goes through memory of the library. */
+/* 1: the device reaches the region's memory, or may use staging buffers for GPU memory. */
 static int grant_may(const struct control *c, const struct region *r, const struct device *dev)
 {
 	return dev->caps & CAP_GPU || !memory_has_gpu(r->memory) ||
@@ -148,7 +148,7 @@ int grant_request(struct control *c, struct peer *p, const struct wire_key_req *
 		status = run_region(c, p, &a, &r);
 	else
 		r = advert_region(c, &a, &status);
-	/* A rail that the engine does not have yet could not end its exports. */
+	/* The engine could not end exports of a rail that it does not have yet. */
 	if (r && (!path || path->closing || !path->posted))
 		status = -ENOTCONN;
 	else if (r && !grant_may(c, r, path->rail.ep->dev))

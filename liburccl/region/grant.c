@@ -376,7 +376,7 @@ static int grant_expose(struct control *c, struct grant *g, struct path *path)
 	int rc = 0;
 
 	g->dev = path->rail.ep->dev;
-	/* What peers reach through our engine alone needs no pin. */
+	/* Memory that peers reach only through our engine needs no pin. */
 	if (g->dev->caps & CAP_PIN &&
 	    (g->dev->caps & CAP_GPU || !memory_has_gpu(g->region->memory)))
 		rc = pin_get(c, g);

@@ -48,7 +48,7 @@ static int importer_let_go(struct control *c, const struct path *path)
 		return 0;
 	if (!path->importer_left || path->importer_left(path->importer))
 		return 1;
-	/* It is not told of again and again. */
+	/* Otherwise epoll would report the hang-up again and again. */
 	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, path->importer, NULL);
 	return 0;
 }

@@ -3,8 +3,8 @@
  * Keys of imported memory. The owner is asked at first use, or earlier by WARM. A remote asks in
  * rounds; each round asks for all parts without a key. A key that failed for a passing reason or
  * was revoked is asked for again by the next entry. A key that the owner refused for good is not.
- * WARM does not ask again for a remote that was refused for any reason. It waits for all remotes
- * that were busy when it came, in their order.
+ * WARM does not ask again after any refusal. A WARM waits for all remotes that were busy when the
+ * WARM arrived, in their order.
  */
 #include <stdlib.h>
 
@@ -166,8 +166,8 @@ static void round_failed(struct remote *r, int res, uint32_t status)
 
 static void round_end(struct control *c, struct remote *r)
 {
-	/* A rail that ended is no failure if other rails have all keys. Otherwise wait: a rail
-	 * comes back, came meanwhile, or the peer is given up. */
+	/* A rail that ended is no failure if other rails have all keys. Otherwise the round waits
+	 * for a rail of the peer, or for the end of the peer. */
 	if (r->error == -ENOTCONN && r->peer->failover && has_all(r))
 		r->error = 0;
 	if (r->error == -ENOTCONN && r->peer->failover) {
@@ -397,8 +397,8 @@ void remote_keys(struct control *c, struct control_req *req)
 	keys_request(c, r, 0);
 }
 
-/* The owner's status as entries of the importer report it. An owner whose end of the rail closes
- * also sends FENCE, and the next rail asks again. */
+/* Turns the owner's status into the errno for entries of the importer. -ENOTCONN stays: the owner
+ * closes the rail and sends FENCE too, and the key is requested for the next rail. */
 static int key_cause(const struct peer *p, int status)
 {
 	if (status == -ENOTCONN && p->failover)

@@ -9,7 +9,7 @@
  * No new export uses a pin once it is revoking: the adverts of its region end, its own expiry
  * passed, or its last export ended. To pin and unpin may take long, so both are work items.
  * UNREGISTER and REVOKE wait for the unpin. If the device does not unpin, they fail with that
- * reason, and the next one tries again.
+ * reason, and the next UNREGISTER or REVOKE tries again.
  */
 #include <stdlib.h>
 
@@ -177,8 +177,8 @@ static struct grant *first_of(const struct pinned *p)
 	return list_first(&p->grants, struct grant, of_pin);
 }
 
-/* Takes the first export that waits for the pin. If there is a pin the export moves to the end of
- * the list, otherwise it gets none. */
+/* Answers the first export that waits for the pin. res 0: it gets the pin and moves to the end of
+ * the pin's list. Otherwise it leaves that list. */
 static void pin_give(struct control *c, struct pinned *p, int res)
 {
 	struct grant *g = first_of(p);

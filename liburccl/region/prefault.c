@@ -5,13 +5,13 @@
 
 #include "region/private.h"
 
-/* Bytes per request to the kernel: it takes some ms, after which the job can stop. */
+/* Bytes per request to the kernel. A request takes some ms; the job can stop after each of them. */
 #define PIECE	    (8u << 20)
 #define EACH	    (64u << 20) /* bytes for which one more thread is worth its cost */
 #define WORKERS_MAX 4u
 
-/* The control thread writes it before the thread starts, then only the thread does until it posts
- * its message, then the control thread again. */
+/* The worker thread alone writes it from its start until it posts `msg`; before and after that, the
+ * control thread does. */
 struct worker {
 	struct msg msg;
 	struct prefault *job;

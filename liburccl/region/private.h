@@ -6,8 +6,8 @@
 #include "region/region.h"
 
 enum region_ending {
-	REGION_ENDING = 1, /* peers are told, then */
-	REGION_LEAVING,	   /* the engine is */
+	REGION_ENDING = 1, /* step 1: peers are told */
+	REGION_LEAVING,	   /* step 2: the engine is told */
 };
 
 struct prefault;
@@ -24,14 +24,14 @@ struct region {
 	struct list grants, revoking_grants;
 	uint32_t nrevoke_unacked; /* revoking exports whose peer has not answered REVOKE */
 	struct list pins;	  /* struct pinned */
-	uint32_t nrevoking, nrelease_failed; /* revoking pins; and those of them that a device did
+	uint32_t nrevoking, nrelease_failed; /* revoking pins, and how many of these a device did
 					      * not release */
 	int release_failed;		     /* -errno of that device */
 	uint8_t short_logged; /* the last export failed for lack of a resource, which was
 				   * logged */
 	struct cmd add, del;
-	struct prefault *prefault; /* while its pages are touched, before */
-	struct work pin;	   /* extents_reg(), which uses */
+	struct prefault *prefault; /* touches its pages, before `pin` */
+	struct work pin;	   /* extents_reg(); it uses the two members below */
 	struct control *control;
 	struct control_error error;
 	struct work unreg;		   /* extents_unreg(), at the end */
@@ -82,16 +82,16 @@ void extents_free(struct control *c, struct region *r);
 /* staging.c: GPU memory, and the pinned staging buffer for devices that do not reach it.
  * spans_kinds() finds the kind of each span. 0, or -errno with *t. */
 int spans_kinds(struct control *c, struct memory *m, struct control_error *t);
-/* Opens the extent's GPU, and makes the staging buffer if it is the first GPU memory. Helper
- * threads. Likewise. */
+/* Opens the extent's GPU, and makes the staging buffer for the first GPU memory. Called by helper
+ * threads. 0, or -errno with *t. */
 int extent_gpu(struct control *c, struct extent *a, struct control_error *t);
-/* Tells the engine of a new staging buffer. Likewise. */
+/* Tells the engine of a new staging buffer. 0, or -errno with *t. */
 int staging_enter(struct control *c, struct control_error *t);
-/* The advert by which a peer asks for its run of slots, of this number. */
+/* Makes the advert that a peer uses to request the key of its run of slots. */
 #define ADVERT_RUN 2u /* kind */
 #define RUN_BYTES  (4ull << 20)
 void run_advert(uint64_t incarnation, uint32_t run, struct urccl_advert *a);
-/* 0 with *out, and the run's offset in *a, or -errno. */
+/* Finds the region for such an advert. 0 with *out and the run's offset in *a, or -errno. */
 int run_region(struct control *c, const struct peer *p, struct urccl_advert *a,
 	       struct region **out);
 
@@ -122,8 +122,8 @@ struct grant {
 	struct grant *hash_next;
 	struct peer *peer;
 	struct region *region;
-	struct path *importer; /* the importer that may still have it mapped, and keeps it; NULL:
-			        * none */
+	struct path *importer; /* the importer that may still have it mapped, so that it is kept;
+			        * NULL: none */
 	uint32_t hash;
 	uint64_t expires_ms; /* expiry of the advert */
 	struct device *dev;  /* our device of the rail */
@@ -146,14 +146,14 @@ struct grant {
 /* scratch.c */
 #define ADVERT_VERSION 1u
 #define ADVERT_SCRATCH 1u /* kind: all of the owner's scratch memory */
-/* Makes the advert of that owner. */
+/* Makes the scratch advert of the owner with this incarnation. */
 void scratch_advert(uint64_t incarnation, struct urccl_advert *a);
 /* Finds the region for such an advert. 0 with *out, or -errno. */
 int scratch_region(struct control *c, const struct urccl_advert *a, struct region **out);
 
 int advert_import_check(const struct urccl_advert *a, uint32_t i,
 			struct control_error *t); /* checks its form; 0 or -errno */
-/* The path keeps the exports that its peer may have mapped, if it is an importer, until
+/* If the path is kept as an importer, it keeps the exports that its peer may have mapped, until
  * grants_free_kept(). */
 void grants_keep(struct path *path);
 void grants_free_kept(struct control *c, struct path *path);
@@ -162,7 +162,7 @@ void grant_set_revoking(struct grant *g);		       /* gets no new users */
 void grant_end(struct control *c, struct grant *g);	       /* ends a revoking one */
 void grant_pinned(struct control *c, struct grant *g, int rc); /* the pin was made (0) or not */
 
-/* The time of this owner, which expiries of its adverts count in. */
+/* Now, in ms of the clock of this context's adverts (expires_ms). */
 uint64_t owner_ms(const struct control *c);
 /* 1: the engine has its command, or it waits for its pin. */
 int grant_busy(const struct grant *g);

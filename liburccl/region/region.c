@@ -112,8 +112,8 @@ static void region_gone(struct control *c, struct region *r, int err)
 	}
 	c->unpinned |= err != 0;
 	extents_free(c, r);
-	/* The entry or call that gave up was told that the region still exists: it stays until the
-	 * next one ends it. */
+	/* Without `req`, the entry or call gave up and was told that the region still exists. It
+	 * stays until the next UNREGISTER. */
 	if (!req && !c->ending)
 		return;
 	region_revoked(r, 0, REASON_NONE, 0, 0);
@@ -536,8 +536,8 @@ void regions_end(struct control *c)
 	list_for_each_safe(pos, tmp, &c->regions) {
 		struct region *r = list_entry(pos, struct region, link);
 
-		/* No ring is left to look up regions. Without maps, many regions end as fast as
-		 * few. */
+		/* NULL: no new map, since no ring is left to look up regions. Making one for each
+		 * region would be slow if there are many. */
 		pins_retry(c, r);
 		if (r->ending != REGION_LEAVING)
 			region_del(c, r, NULL);

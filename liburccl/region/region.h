@@ -28,7 +28,7 @@ void staging_fini(struct control *c); /* after the engine has ended */
 
 /* ---- prefault.c: touches the pages of a region ---- */
 
-#define MSG_PREFAULTED 202 /* beside the types of commands, requests and calls */
+#define MSG_PREFAULTED 202 /* differs from all types of commands, requests and calls */
 void prefault_back(struct control *c, struct msg *msg);
 
 /* ---- importer.c: peers that were lost and may still have memory of ours mapped ---- */
@@ -50,8 +50,8 @@ int revoke_come(struct control *c, struct peer *p, const struct wire_revoke *rev
 
 void advert_make(struct control *c, struct control_call *call);
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req); /* KEY_REQ */
-/* The engine no longer uses those of the peer. Frees all that no command and no importer
- * uses. 1: some are left. */
+/* Called when the engine no longer uses the peer's exports. Frees those that no command and no
+ * importer uses. 1: some are left. */
 int grants_free_peer(struct control *c, struct peer *p);
 void grants_detach(struct peer *p, uint32_t number); /* the rail is closed */
 

@@ -251,8 +251,8 @@ static int map_failed(const struct remote *r, int res)
 	}
 }
 
-/* Memory of another process is mapped to read and to write. Of an advert that gives less no kernel
- * gets an address. */
+/* A mapping gives read and write access, so kernels get an address only if all adverts have both
+ * rights. */
 static int map_allowed(const struct remote *r)
 {
 	const uint32_t both = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;

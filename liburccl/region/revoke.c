@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Revocation: the end of a region's adverts. The owner sends REVOKE to each peer that has a key of
- * the region, and gives it REVOKE_NS to answer REVOKED when its entries have ended. The grace lets
- * entries in flight end, so that devices need not reject them midway. The keys then end, with or
- * without an answer. The importer fails all entries on the affected remotes, and accepts no new
+ * the region, and gives it REVOKE_NS to answer REVOKED when its entries have ended. Entries in
+ * flight can end in this time, so that devices need not reject them midway. The keys then end, with
+ * or without an answer. The importer fails all entries on the affected remotes, and accepts no new
  * ones.
  */
 #include "region/private.h"

@@ -12,7 +12,7 @@ static int remote_is_of(const struct remote *r, uint32_t region)
 	return 0;
 }
 
-/* Answers the last REVOKE for which, and for all before it, no entry is left. */
+/* Sends REVOKED with the number of the last REVOKE up to which no entry uses revoked keys. */
 static void revoke_answer(struct control *c, struct peer *p)
 {
 	uint64_t number = p->revokes_seen;
@@ -56,8 +56,8 @@ static void remote_revoke(struct control *c, struct remote *r, uint32_t region)
 	cmd_post(c, &r->revoke, ENGINE_REMOTE_REVOKE, revoke_back);
 }
 
-/* Keys requested after the owner's last one (rev->upto) belong to newer adverts, or the owner will
- * refuse them. */
+/* Ends only keys requested up to rev->upto, the last KEY_REQ that the owner had received. Later
+ * requests name newer adverts, or the owner will refuse them. */
 int revoke_come(struct control *c, struct peer *p, const struct wire_revoke *rev)
 {
 	struct list *pos;

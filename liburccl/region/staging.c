@@ -2,7 +2,8 @@
 /* GPU memory: the kind of each range that a program registers, and the staging buffer for devices
  * that do not reach GPU memory themselves. The first region of GPU memory makes the buffer, or the
  * first write to GPU memory that only the peer's engine reaches. It stays until the context is
- * closed. Its first half is for peers: each run of slots for one at a time. */
+ * closed. Its first half is for peers: it consists of runs of slots, and each run belongs to one
+ * peer at a time. */
 #include <pthread.h>
 
 #include "region/private.h"
