@@ -43,8 +43,9 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 	rails_end(p);
 	list_del(&p->held);
 	runs_step(c);
-	/* After our BYE the connection stays until the engine has ended all entries. Its end makes
-	 * the other side close its rails, and they are needed until then to cancel in order. */
+	/* After our BYE the connection stays until the engine has ended all entries: the other side
+	 * closes its rails when the connection ends, and the engine needs the rails to cancel
+	 * entries in order. */
 	if (!p->said_bye)
 		peer_disconnect(c, p);
 	else if (p->conn)

@@ -131,7 +131,7 @@ static void path_close_back(struct control *c, struct cmd *cmd)
 	path_back(c, container_of(cmd, struct path, close));
 }
 
-/* The engine has taken the RAIL_CONNECT before it: the RAIL may be answered. */
+/* The engine answers commands in order, so it has taken RAIL_CONNECT too: RAIL_ACK may be sent. */
 static void path_taken_back(struct control *c, struct cmd *cmd)
 {
 	struct path *path = container_of(cmd, struct path, taken);
@@ -178,7 +178,7 @@ static int path_reach(struct work *e)
 	return rail->ep->dev->ops->ep_prepare(rail->ep, rail->addr, rail->addr_len);
 }
 
-/* The path has stayed in peer.paths until now. */
+/* ep_prepare() has ended. path_back() frees a path that was closed meanwhile. */
 static void path_reached(struct control *c, struct work *e)
 {
 	struct path *path = container_of(e, struct path, prepare);

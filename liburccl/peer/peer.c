@@ -173,8 +173,8 @@ void peer_answers(struct control *c, struct peer *p, const struct sockaddr_stora
 		p->at = *at;
 }
 
-/* The address is observed, but the port is only the peer's claim. It identifies earlier
- * incarnations; no dial to that address is given this peer. */
+/* The address is observed, but the port is only the peer's claim. So the place only serves to find
+ * earlier incarnations; dials to it are not given this peer. */
 void peer_comes(struct control *c, struct peer *p, uint32_t port)
 {
 	p->place = p->remote;

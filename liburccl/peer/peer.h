@@ -9,8 +9,8 @@
 
 void path_free(struct path *path);	      /* only if it was never connected or is closed */
 struct path *path_next(const struct peer *p); /* the first one not tried yet, or NULL */
-/* Dialler: connects the path, and with it all untried ones of its transport that may be up beside
- * it. */
+/* Dialler: connects the path, and all untried paths of its transport that can be rails of the peer
+ * beside it. */
 void paths_try(struct control *c, struct peer *p, struct path *path);
 /* Sets p->path to the peer's path with this id. 0: there is none. */
 int path_choose(struct peer *p, uint64_t id);
@@ -28,8 +28,8 @@ void path_grow_req(struct control *c, struct control_req *req);
 
 /* ---- offer.c: eps are opened, and offered as rails by HELLO and HELLO_ACK ---- */
 
-/* Opens the eps that a dialler offers, up to WIRE_RAILS, and returns their number. required: of
- * this transport only; 0: of any. 0 with *err: none. */
+/* Opens the eps that a dialler offers, up to WIRE_RAILS, and returns their number. required: the
+ * only transport to open; 0: any. Returns 0 with *err if none could be opened. */
 uint32_t paths_open(struct control *c, uint32_t required, struct path **paths, int *err);
 /* Puts the paths into a HELLO or HELLO_ACK. */
 void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h);
@@ -57,7 +57,7 @@ void peer_bye(struct control *c, struct peer *p);
 void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, uint64_t arg,
 	       int graceful);
 void peer_close(struct control *c, struct peer *p); /* the last reference was dropped */
-/* Of a command whose owner is a peer, which is due then. */
+/* The back() of commands with a peer as owner: makes the peer due. */
 void peer_cmd_back(struct control *c, struct cmd *cmd);
 
 /* ---- peer.c: the life of a peer ---- */

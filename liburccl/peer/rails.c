@@ -5,8 +5,8 @@
  *
  *  open (a path) -> closing -> closed here, FENCE -> and there (peer.theirs) -> open again
  *
- * The side whose end breaks closes it, and sends FENCE when the engine has closed the rail: from
- * then on none of its data lands here. The other side closes its own end when FENCE comes, and
+ * The side that sees its end break closes that end. When its engine has closed it, no more data of
+ * the other side can land, and the side sends FENCE. The other side then closes its own end and
  * sends FENCE too. After both, the engine is told (ENGINE_RAIL_FENCED), and the dialler sets the
  * rail up again: RAIL carries its new ep, RAIL_ACK that of the acceptor. If the acceptor answers
  * FENCE instead, the dialler tries again after a backoff. A rail that failed during the handshake

@@ -14,7 +14,7 @@
  * If two SUSPENDs cross, the dialler's counts. Nothing is paused before the other side's engine has
  * answered; that of an INLINE context answers when it is driven. Some transports do not show this
  * side what the peer reads and writes here. A peer that uses such a path says no. It also says no
- * if it used the path since it was last asked, which for idle eviction is idle_after_ms ago.
+ * if it used the path since the last SUSPEND; with idle_after_ms, that was at least so long ago.
  *
  * Every peer begins with a data path, even if that costs queue pairs, for three reasons. CONNECT
  * reports whether a transport reaches the peer, and an exchange of addresses does not show that. An
@@ -26,8 +26,8 @@
 
 #define SUSPEND_RECENT_NS \
 	(10 * NSEC_PER_MSEC) /* a peer that used the path within this time says no */
-/* Least time between two SUSPENDs to a peer that said no or nothing. The first peers asked are
- * asked first again. It counts from the SUSPEND_NO, if that came later. */
+/* Least time between two SUSPENDs to a peer that said no or nothing. It counts from the SUSPEND; if
+ * a SUSPEND_NO comes later than that time, it counts from the SUSPEND_NO. */
 #define SUSPEND_RETRY_NS (25 * NSEC_PER_MSEC)
 /* Longest backoff while no peer can be suspended; it doubles up to this. */
 #define SUSPEND_BACKOFF_NS (2 * NSEC_PER_SEC)
@@ -242,8 +242,8 @@ static void suspend_up_back(struct control *c, struct cmd *cmd)
 		peer_due(c, p);
 		return;
 	}
-	/* This side counts the resume as a use of its own. It counts against a request of the peer
-	 * only if an entry here caused it. */
+	/* This side counts the resume as a use. It is a reason to say no to the peer's SUSPEND only
+	 * if an entry of this side caused the resume (resume_own). */
 	p->used_seen = engine_peer_used(p->engine);
 	p->used_ns = p->resume_own ? clock_ns() : 0;
 	p->resume_own = 0;
