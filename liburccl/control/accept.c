@@ -43,16 +43,16 @@ static void accept_peer(struct control *c, struct conn *n, const struct wire_hel
 	p->required = policy_required(c, h->host);
 	for (i = 0; i < npaths; i++)
 		path_take_known(c, p, paths[i]);
-	/* Before the program learns of the peer: the program may then use the handle of the peer
-	 * that was at this address before. */
+	/* Record the address before the program learns of the new peer: the program may at once use
+	 * the old handle for this address, which must be known to be stale. */
 	if (h->port)
 		peer_comes(c, p, h->port);
 	handshake_begin(c, p);
 	dials_give(c, dials, p);
 }
 
-/* 1: both contexts dial at once, and the other dial is kept, since its dialler has the smaller
- * incarnation. Our dial ends; its CONNECTs move to *dials. 0: our connection is kept. */
+/* Both contexts dialled each other: the dial of the smaller incarnation is kept. 1: theirs is kept;
+ * our dial ends, and our CONNECTs move to *dials. 0: ours is kept. */
 static int accept_yield(struct control *c, struct peer *ours, struct list *dials)
 {
 	if (!ours->dialled || ours->stage != STAGE_RAILS ||

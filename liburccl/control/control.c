@@ -8,7 +8,7 @@
 #include "control/private.h"
 
 #define EVENTS_MAX 64
-#define MSG_QUIT   201 /* beside the types of commands, requests and calls */
+#define MSG_QUIT   201 /* differs from all types of commands, requests and calls */
 
 static void control_back(struct control *c, struct msg *msg)
 {
@@ -99,8 +99,8 @@ static void control_steps(struct control *c)
 	} while (!list_empty(&c->due_peers) || !list_empty(&c->due_regions));
 }
 
-/* Answers of the engine are handled first: requests may refer to their results. They are taken from
- * their mailbox last, so that none which precedes a request is missed. */
+/* Handles the engine's answers first, since requests may refer to their results. Empties the
+ * mailbox of requests first: an answer that precedes one of these requests is then seen too. */
 static void control_messages(struct control *c)
 {
 	struct msg *asked = mailbox_take(&c->mailbox), *back = mailbox_take(&c->back), *next;

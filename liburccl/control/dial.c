@@ -237,8 +237,8 @@ static void dial_connected(struct control *c, struct conn *n)
 
 /* ---- the answer ---- */
 
-/* Called before any CONNECT ends: its program may at once use the handle of the peer that was at
- * this address before. */
+/* Called before any CONNECT ends: the program may then at once use the handle of the peer that was
+ * at this address before. */
 static void dial_found(struct control *c, const struct host *h, struct peer *p)
 {
 	peer_answers(c, p, &h->addr);

@@ -74,15 +74,16 @@ void dial_backoff(struct control *c, struct dial *d);
 /* coalesce.c */
 /* The host of the dial with this address and port, or NULL. */
 struct host *dial_host_at(struct dial *d, const struct sockaddr_storage *addr);
-/* Is another dial connecting there that may find what this one looks for? */
+/* 1: another dial is connecting to this address, and may find the peer that d looks for. */
 int dials_coalesce(const struct control *c, const struct dial *d,
 		   const struct sockaddr_storage *addr);
-/* The peer that another has found there, and waits for; NULL: none has. */
+/* The peer at this address that another dial has found and waits for; NULL: there is none. */
 struct peer *dials_found(const struct control *c, const struct dial *d,
 			 const struct sockaddr_storage *addr);
-/* It found the peer there: those that follow it have it too. */
+/* A dial found this peer at the address: the dials coalesced with it get the peer too. */
 void dials_share(struct control *c, const struct sockaddr_storage *addr, struct peer *p);
-/* It left: they look for themselves. */
+/* The connecting dial gave up the address: the dials coalesced with it try the address
+ * themselves. */
 void dials_release(struct control *c, const struct sockaddr_storage *addr);
 
 #endif

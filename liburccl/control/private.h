@@ -11,7 +11,7 @@
 /* handshake.c: the handshake from HELLO_ACK to READY, on both sides. */
 extern const struct peer_ops handshake_ops;
 void handshake_begin(struct control *c, struct peer *p);
-/* Another connection between the two is kept. */
+/* Ends our dial, since both contexts dialled each other and the other dial is kept. */
 void handshake_yield(struct control *c, struct peer *p);
 void handshake_unhold(struct control *c); /* continues those that waited for dials_unknown() */
 void handshake_dialled(struct control *c,
@@ -61,7 +61,7 @@ void dial_resolved(struct control *c, struct msg *msg);
 
 /* ---- resolve.c ---- */
 
-#define MSG_RESOLVED 200 /* beside the types of commands, requests and calls */
+#define MSG_RESOLVED 200 /* differs from all types of commands, requests and calls */
 struct job {		 /* a name to resolve for a dial */
 	struct msg msg;
 	struct dial *dial; /* used by the control thread only; NULL: the dial has ended */

@@ -7,7 +7,7 @@
 
 #include "control/private.h"
 
-#define LEAST 16u /* bytes, least */
+#define LEAST 16u /* least bytes of a secret */
 #define MOST  1024u
 
 /* Keeps a key derived from the secret: the secret may have any length, and need not stay in
