@@ -132,7 +132,7 @@ void peer_ask_resume(struct engine_peer *p)
 		resume_post(p, REASON_NONE, 0);
 }
 
-/* It has no rail. */
+/* Gives up a peer that has no rail. */
 static void peer_give_up_suspended(struct engine_peer *p, uint32_t reason, uint64_t arg)
 {
 	if (p->resume_out) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pool of bundles, and who has one. */
+/* The pool of bundles, and how many each peer has. */
 #include <stdlib.h>
 #include "engine/private.h"
 
@@ -48,7 +48,7 @@ static int bundle_fill(struct engine *e, struct op *op, const struct rail *rail,
 		return res;
 	number = b->free[--b->nfree];
 	pieces = b->pieces + (size_t)number * GPU_PIECES;
-	/* The GPU begins with a small one while others are filled. */
+	/* The first bundles are small, so that the GPU begins while later ones are filled. */
 	most = done >= most ? most : done < BUNDLE_FIRST ? BUNDLE_FIRST : (uint32_t)done;
 	n = cursor_fill_bundle(op, out, pieces, most, &out->len);
 	if (n == 1) {
@@ -61,7 +61,7 @@ static int bundle_fill(struct engine *e, struct op *op, const struct rail *rail,
 	return 1;
 }
 
-/* The largest piece: more where GPUs of this side copy all of it. */
+/* The largest piece. It is larger if GPUs of this side copy all bytes of the entry. */
 static uint64_t piece_bytes(const struct op *op, uint64_t most)
 {
 	const struct engine_remote *r = op->remote;

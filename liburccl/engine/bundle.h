@@ -18,11 +18,12 @@ struct bundles {
 	uint32_t nfree;
 };
 
-/* The first key of memory of a GPU was imported. Without memory there are no bundles. */
+/* Called when a key of GPU memory is imported: allocates the pool. If that fails, there are no
+ * bundles. */
 void bundles_open(struct engine *e);
 void bundles_close(struct engine *e);
-/* The entry's next piece, or bundle, for a chunk on the rail. As cursor_next(); -EBUSY: as many
- * bundles as may be are out, of the entry's peer some. */
+/* The entry's next piece, or bundle, for a chunk on the rail. As cursor_next(); -EBUSY: the peer
+ * has bundles and may not have more now. */
 int bundle_next(struct engine *e, struct op *op, const struct rail *rail, uint64_t most,
 		struct chunk *c, struct piece *out);
 void bundle_free(struct engine *e, struct chunk *c); /* chunk_free() */

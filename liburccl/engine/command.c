@@ -81,7 +81,7 @@ static int ring_add(struct engine *e, struct engine_cmd *cmd)
 	er->engine = e;
 	list_add_tail(&er->link, &e->rings);
 	if (er->ring->device) {
-		er->watched = 1; /* by its lanes */
+		er->watched = 1; /* its lanes are told of each end */
 		slow_list_add(e, &er->device_link, &e->device_rings);
 	}
 	return 0;

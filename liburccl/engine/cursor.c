@@ -469,7 +469,7 @@ static inline void filling_add(struct filling *f, uint8_t *local, uint64_t off, 
 	}
 }
 
-/* 1: sums of the dimension fit into 64 bits, so that one outside is never inside by chance. */
+/* 1: sums of the dimension fit into 64 bits, so that an invalid sum cannot wrap to a valid one. */
 static int is_narrow(const struct urccl_dim *dim, int128 local, int128 remote)
 {
 	const int64_t stride = (int64_t)1 << 30;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device rings: entries that kernels push. No doorbell rings for them, so the engine looks. */
+/* Device rings: entries that kernels push. No doorbell reports them, so the engine polls the
+ * lanes. */
 #include "engine/private.h"
 
 #define LANE_TURN    32u		  /* entries of a lane that one iteration takes */
-#define PUSHING_NS   NSEC_PER_SEC	  /* since the last entry: another may come soon */
-#define SOON_NS	     (50 * NSEC_PER_USEC) /* how long to sleep then, */
-#define IDLE_LOOK_NS NSEC_PER_MSEC	  /* and else */
+#define PUSHING_NS   NSEC_PER_SEC	  /* time after an entry in which another may come soon */
+#define SOON_NS	     (50 * NSEC_PER_USEC) /* longest sleep in that time */
+#define IDLE_LOOK_NS NSEC_PER_MSEC	  /* longest sleep otherwise */
 
 #define PUSHED_FLAGS                                                                 \
 	(URCCL_SQE_FENCE | URCCL_SQE_NOTIFY | URCCL_SQE_CHECKSUM | URCCL_SQE_ACKED | \
@@ -14,8 +15,8 @@
 	(1u << URCCL_OP_NOP | 1u << URCCL_OP_READ | 1u << URCCL_OP_WRITE | 1u << URCCL_OP_NOTIFY | \
 	 1u << URCCL_OP_FETCH_ADD)
 
-/* A kernel can point to registered memory alone, for the engine would read other memory unchecked;
- * and ask for the order of its lane alone. */
+/* Kernels may only use registered memory, since the engine reads other memory unchecked. They may
+ * only order entries of their own lane, so they set no group. */
 static int may_be_pushed(const struct urccl_sqe *s)
 {
 	return s->opcode < URCCL_OP_LAST && PUSHED_OPS >> s->opcode & 1 &&
@@ -23,8 +24,8 @@ static int may_be_pushed(const struct urccl_sqe *s)
 	       !(s->opcode == URCCL_OP_NOTIFY && s->len);
 }
 
-/* Each lane has a share of the ring's entries, so that none waits for the entries of others, and
- * the SQ has a slot. */
+/* Each lane has a share of the ring's entries, so that no lane waits for the entries of others. The
+ * SQ has room for all shares. */
 static uint32_t lane_pass(struct ring *r, uint32_t lane, uint32_t tail)
 {
 	struct device_ring *d = r->device;
@@ -39,7 +40,7 @@ static uint32_t lane_pass(struct ring *r, uint32_t lane, uint32_t tail)
 		if (!may_be_pushed(sqe))
 			sqe->reserved |= PUSHED_WRONG;
 		sqe->flags = (uint16_t)((sqe->flags & PUSHED_FLAGS) | URCCL_SQE_SKIP_SUCCESS);
-		sqe->group = sqe->opcode == URCCL_OP_NOP ? 0 : 1 + lane; /* it has none */
+		sqe->group = sqe->opcode == URCCL_OP_NOP ? 0 : 1 + lane; /* a NOP has no group */
 		sqe->user_data = (uint64_t)lane << 32 | (uint32_t)(l->taken - 1);
 	}
 	return n;

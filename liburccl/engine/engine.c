@@ -128,7 +128,7 @@ __attribute__((noinline)) static uint32_t engine_slow_path(struct engine *e)
 }
 
 /* Devices without rails may only have unauthenticated connections to handle. Expired exports end
- * before devices are polled: no late write is placed first. */
+ * before devices are polled, or a late write could be placed before that. */
 static uint32_t engine_move(struct engine *e, uint32_t slow)
 {
 	uint32_t work = 0;
@@ -231,9 +231,9 @@ static int engine_arm(struct engine *e)
 }
 
 /* A program that arms or waits reports free event slots (ring_arm_slots()). A program that only
- * peeks does not, since its inline functions wake nobody. So the engine checks again: soon at
- * first, then after twice the time without CQEs taken. An event is therefore late by at most that
- * time again. */
+ * peeks does not, since its inline functions wake nobody. So the engine checks again, each time
+ * after as long as the program has taken no CQE so far (POLL_NS to SLOTS_NS). The engine thus adds
+ * at most as much delay as the program. */
 static uint64_t slots_ns(const struct engine *e)
 {
 	uint64_t ns = e->starved_ns ? e->now - e->starved_ns : 0;
@@ -312,7 +312,7 @@ static int epoll_sleep(struct engine *e, uint64_t ns)
 	return n;
 }
 
-/* 0: it slept, and only its timer woke it. A look at lanes that are empty ends no sleep. */
+/* 0: it slept until its timer fired. Wake-ups that only find empty lanes do not end the sleep. */
 static int thread_sleep(struct engine *e)
 {
 	uint64_t ns, until;

@@ -108,8 +108,8 @@ enum control_req_type {
 	CONTROL_KEYS, /* remote, handle (its peer): request its keys; ENGINE_REMOTE_KEYS follow, one
 		       * for each part */
 	CONTROL_RAIL_DOWN,  /* rail, res: it broke; ENGINE_PEER_LOST or RAIL_CLOSE follows, and
-			     * RAIL_FENCED if the peer replays. With reason and arg[0]: give the
-			     * peer up for that reason; otherwise arg[0] is a device_code() */
+			     * RAIL_FENCED if the peer has failover. With reason and arg[0]: give
+			     * the peer up for that reason; otherwise arg[0] is a device_code() */
 	CONTROL_RAIL_ADD_QPS, /* rail: its ep needs ep_add_qps(). Returns res */
 	CONTROL_AWAITED,    /* handle: entries have waited for the peer for a while: ping it */
 	CONTROL_REGISTER,   /* data: ranges, len: their number, rights. Returns handle */
@@ -250,7 +250,7 @@ void engine_peer_free(struct engine_peer *p);
 /* Time of the last entry here that named the peer, in iterations: comparable between peers. Any
  * thread. */
 uint64_t engine_peer_used(const struct engine_peer *p);
-/* Likewise, of the peer's last notification or atomic to us. In iterations, as ep.used. */
+/* Likewise, of the peer's last notification or atomic to us. */
 uint64_t engine_peer_heard(const struct engine_peer *p);
 /* The number of the run of slots that the peer may read, and the start of the run in the peers'
  * half of the staging memory. 0: none. Any thread. */

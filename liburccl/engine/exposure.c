@@ -19,9 +19,9 @@ static void expiring_add(struct engine *e, struct exposure *x)
 		heap_add(&e->expiring, &x->expiring, x->expires_ns);
 }
 
-/* Gives the exposure to the device. Memory of GPUs goes by the relay as well, as the peer may fail
- * to import it: where the device does not reach that memory, with a key of no bytes. A peer that
- * asks the relay although bounce=no gets a refusal as its answer. */
+/* Exposes the memory by the device. Returns the bytes of the key, or -errno. GPU memory can also be
+ * relayed, since the peer may fail to import it. If the device does not reach it, the key has 0
+ * bytes and the peer must use the relay. With bounce=no the relay refuses such requests. */
 static int expose(struct engine *e, struct exposure *x, void *key)
 {
 	int gpu = memory_has_gpu(x->memory), n = -EOPNOTSUPP;
@@ -125,7 +125,7 @@ void exposures_end(struct engine *e, struct engine_peer *p)
 	}
 }
 
-/* Its number stays: the code for atomics checks the expiry of each. */
+/* The export keeps its number: atomics check the expiry of each export themselves. */
 static int expire(struct exposure *x)
 {
 	if (x->exposed && x->ep->dev->ops->unexpose(x))

@@ -145,8 +145,8 @@ static void acked_settle(struct engine_peer *p)
 	}
 }
 
-/* The next FENCE of this group fails, the next one of all groups, and each that was taken
- * before. */
+/* Makes FENCEs fail: the next one of this group, the next one of all groups, and each of these that
+ * was taken before and has not ended. */
 static void acked_lose(struct engine_peer *p, struct scope *s)
 {
 	s->lost_at = p->acked_losses;

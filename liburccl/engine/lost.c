@@ -136,7 +136,7 @@ static void forget_rail(struct engine *e, struct rail *rail)
 		return;
 	peer_forget_keys(p);
 	exposures_end(e, p);
-	/* Only a second answer to a repeated request can be left. */
+	/* Lanes can only hold second answers to repeated requests, which nobody needs. */
 	lanes_clear(p);
 }
 
@@ -201,7 +201,7 @@ int peer_is_lost(struct engine *e, struct engine_peer *p)
 		return 0;
 	if (!p->closing)
 		closing_begin(e, p);
-	if (!relay_is_quiet(e, p)) /* a GPU is at memory that it was given */
+	if (!relay_is_quiet(e, p)) /* a GPU may still copy from or to memory for the peer */
 		return 0;
 	for (i = 0; i < RAILS_MAX; i++) {
 		struct rail *rail = p->rails[i];

@@ -26,9 +26,9 @@ enum message_type {
 
 /* ---- notifications (note.c) ---- */
 
-/* A NOTE is followed by its payload. A NOTE with a res replaces one of the same number that has
- * none, unless that was delivered already. It thus tells the receiver that the notification will
- * not come, and ensures that. */
+/* A NOTE is followed by its payload. A NOTE with a res reports that the notification of that number
+ * will not come. The receiver then drops an earlier NOTE of the number, unless it was delivered
+ * already. */
 struct message {
 	uint8_t type; /* enum message_type */
 	uint8_t reserved;
@@ -160,8 +160,8 @@ struct atomic_slot {
 	uint8_t drop;  /* send DROP in its place */
 };
 
-/* The answer to a request of the peer, for each time that it arrives. The record is reused only
- * after the peer has the answer, or never sent the request. */
+/* The answer to a request of the peer, kept in case the request arrives again. The record is reused
+ * once the peer has the answer, or if it never sent the request. */
 struct atomic_record {
 	struct atomic_answer answer;
 	uint8_t used;

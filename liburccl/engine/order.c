@@ -34,8 +34,8 @@ static void scope_unhash(struct engine_ring *er, struct scope *s)
 		er->last_scope = NULL;
 }
 
-/* Live entries need at most two scopes each, kept failures two each, and scopes with unproved
- * entries two each: one is always idle. */
+/* A live entry, a kept failure and a scope with unproved entries need at most two scopes each. The
+ * ring has records for all of these, so one is always idle. */
 static struct scope *scope_new(struct engine_ring *er, struct engine_peer *p, uint32_t group,
 			       uint32_t all)
 {

@@ -65,8 +65,8 @@ static int others_ended(const struct op *op, uint32_t reason)
 	return reason == REASON_REVOKED || (op->res == -ECONNRESET && reason != REASON_PEER_LOST);
 }
 
-/* In us, if the reason has none: the time limit on -ETIMEDOUT; 1 + time under way if the peer ended
- * the entry; else 0. */
+/* The time for the record, in us. -ETIMEDOUT: the time limit, unless the reason has it already. If
+ * something else ended the entry: 1 + the time since its start. Otherwise 0. */
 static uint32_t after_us(const struct op *op, uint32_t reason)
 {
 	uint64_t us = 0;

@@ -28,8 +28,8 @@
 #include "engine/bundle.h"
 #include "engine/relay.h"
 
-#define CHUNKS_SHARED 4096u /* chunks of an engine that devices may have, */
-#define CHUNKS_ALONE  1024u /* and further ones for peers that have none */
+#define CHUNKS_SHARED 4096u /* chunks of an engine that all peers share */
+#define CHUNKS_ALONE  1024u /* further chunks, only for peers that have none */
 #define CHUNKS_MAX    (CHUNKS_SHARED + CHUNKS_ALONE)
 #define RAILS_MAX    16u   /* per peer: at most one for each device of the context */
 #define NOTE_WINDOW  32u   /* notifications to one peer sent and not acknowledged */
@@ -41,7 +41,7 @@
 #define GRACE_NS \
 	(20 * NSEC_PER_MSEC) /* time after the deadline for the peer to confirm that no more bytes
 			      * land */
-#define STOP_GRACE_NS (100 * NSEC_PER_MSEC) /* likewise if a call waits for the end */
+#define STOP_GRACE_NS (100 * NSEC_PER_MSEC) /* the same time if a call waits for the entry's end */
 
 struct engine;
 struct op;
@@ -119,19 +119,19 @@ enum op_bits {
 	OP_IS_ATOMIC = 1 << 19, /* likewise: FETCH_ADD, CMP_SWAP */
 	OP_CHAINED = 1 << 20, /* it or the entry before it has LINK, or OP_SIGNALS: another entry
 			       * may wait for its end */
-	OP_IS_RANGE = 1 << 21,	/* likewise: data of one range: READ, WRITE */
-	OP_IS_VECTOR = 1 << 22, /* likewise: data of segments: READV, WRITEV */
+	OP_IS_RANGE = 1 << 21,	/* set by its check: data of one range: READ, WRITE */
+	OP_IS_VECTOR = 1 << 22, /* set by its check: data of segments: READV, WRITEV */
 	OP_REQUEUED = 1 << 23,	/* all of it must be sent again: replay.c */
 	OP_PROVED = 1 << 24, /* it requested proof for the entries before its FENCE */
 	OP_AWAITS = SEGMENT_AWAITS, /* it waits for a word: sync.c */
-	OP_SIGNALS = 1 << 26, /* likewise, it sets a word when it succeeds */
+	OP_SIGNALS = 1 << 26, /* it sets a word when it succeeds: sync.c */
 	OP_MULTISHOT = 1 << 27,
 	OP_SIGNALS_GPU = 1 << 28, /* instead of OP_SIGNALS: its word is in GPU memory */
-	OP_ORDERED = 1 << 29, /* the program ordered its GPU memory for it */
+	OP_ORDERED = 1 << 29, /* its start-when orders it after the program's work on GPU memory */
 	OP_LISTED = 1 << 30,  /* it is in the ready list: op_ready() */
 };
 
-/* Scopes of a ring that may have entries which ended acknowledged and are not proved. */
+/* Most scopes of a ring with entries that ended acknowledged and are not proved. */
 #define ACKED_KEPT(entries) ((entries) / 2)
 
 /* The entries that one FENCE waits for: of one ring and peer, and of one group or (all) every
@@ -147,9 +147,9 @@ struct scope {
 	uint32_t failed;     /* failures that no FENCE was told of, */
 	uint32_t lost;	     /* and whether some of them are lost bytes */
 	struct list waiting; /* FENCE entries (op.fence_link) */
-	/* For entries that ended acknowledged (flush.c): the scope is in its peer's list while some
-	 * are not proved. unproved counts itself and, in the scope of all groups, each group in the
-	 * list. */
+	/* For entries that ended acknowledged (flush.c). While some are not proved, the scope is in
+	 * its peer's list. unproved: 1 while it is there; the scope of all groups adds 1 for each
+	 * group that is there. */
 	struct engine_ring *er;
 	struct list acked_link;
 	uint64_t acked_seq;   /* number of the last of them */
@@ -158,8 +158,8 @@ struct scope {
 	uint32_t lost_at; /* peer.acked_losses when some of them were lost; 0: never */
 };
 
-/* In the context's segment, where tools read the members up to state (struct segment_entry), unless
- * that has no room. */
+/* Records are in the context's segment, or in own_ops if the segment has no room. Tools read the
+ * members up to state (struct segment_entry). */
 struct op {
 	struct urccl_sqe sqe;
 	uint64_t started_ns;
@@ -202,7 +202,7 @@ struct op {
 	uint32_t note_len;
 	uint32_t hits;	   /* CANCEL: entries that it ended */
 	uint8_t flush_rails; /* rails with acknowledged WRITEs of it, one bit each */
-	uint8_t fence; /* REQUEUED: rails to be fenced before, likewise */
+	uint8_t fence; /* REQUEUED: rails that must be fenced before, one bit each */
 	uint8_t tries; /* the value that chunk.tries starts with, once it was REQUEUED */
 	uint8_t worst; /* the greatest chunk.tries */
 	uint32_t blockers; /* number of LINK, DRAIN, FENCE and word conditions that it waits for */
@@ -223,8 +223,8 @@ struct sync_look {
 
 /* Start-when and signal-when of an entry with OP_AWAITS, OP_SIGNALS or OP_SIGNALS_GPU. */
 struct sync {
-	struct list link; /* in the engine's words or a look's lists while its word is not reached;
-			   * SIGNALLING: in the engine's signals */
+	struct list link; /* until its word is reached: in engine.words, or in a list of `look`;
+			   * SIGNALLING: in engine.signals */
 	struct op *op;
 	struct sync_look *look; /* the look that it is in; NULL: none */
 	uint32_t place;		/* index in the look's table, */
@@ -254,9 +254,9 @@ struct stats_batch {
 	uint32_t what; /* first bytes of their SQEs: opcode, dtype, flags */
 	uint32_t ended;
 	uint64_t bytes;
-	uint64_t started_ns; /* start of the last one that lived longer than the iteration that took
-			      * it, */
-	uint32_t later;	     /* and the number of those taken with it */
+	uint64_t started_ns; /* start of the last entry that lived longer than the iteration that
+			      * took it */
+	uint32_t later;	     /* entries that started at that time and lived as long */
 };
 
 struct engine_ring {
@@ -324,8 +324,9 @@ struct engine_peer {
 	uint32_t nup;
 	uint32_t failover; /* a rail that breaks does not end the peer */
 	uint32_t fencing; /* broken rails whose other end may not be closed: bits */
-	uint32_t rails_up, rails_said, rails_news; /* bits: rails that are up; as last reported; to
-						    * be checked */
+	uint32_t rails_up, rails_said, rails_news; /* rails that are up, that the program was last
+						    * told of, and that may have changed since: one
+						    * bit each */
 	int32_t rail_res[RAIL_NUMBERS];		   /* -errno of rails that are not up */
 	struct chunk *requeued_chunks, **requeued_tail; /* failed-over chunks of entries, to be
 						    * posted again when possible */
@@ -353,8 +354,8 @@ struct engine_peer {
 	uint64_t fence_lost[RINGS_MAX /
 			    64]; /* rings whose next FENCE fails, since failures were forgotten */
 	/* Entries that ended acknowledged are numbered by acked_seq. acked_scopes: scopes with
-	 * unproved ones, ordered by their last number. acked_losses: breaks of rails that had
-	 * some. */
+	 * unproved ones, ordered by their last number. acked_losses: how often a rail with such
+	 * entries broke. */
 	uint64_t acked_seq;
 	struct list acked_scopes;
 	uint32_t acked_losses;
@@ -415,9 +416,9 @@ struct engine_remote {
 	struct engine_peer *peer;
 	struct list of_peer;
 	uint64_t len;
-	uint32_t gpu;	 /* a GPU of this side moves its bytes, by some rail, */
-	uint32_t host;	 /* and some part's bytes are moved without a GPU */
-	uint32_t relayed; /* 1: by some rail a part of it is relayed */
+	uint32_t gpu;	 /* 1: a GPU of this side moves its bytes on some rail */
+	uint32_t host;	 /* 1: the bytes of some part are moved without a GPU */
+	uint32_t relayed; /* 1: some part is relayed on some rail */
 	uint32_t has_address; /* the program has its address: ENGINE_REMOTE_MAP */
 	uint32_t importing; /* ENGINE_REMOTE_KEYS commands that wait for the device */
 	uint32_t asked;	 /* keys were requested */
@@ -502,8 +503,8 @@ struct engine {
 	struct wheel wheel;
 	struct chunk *chunks;
 	struct chunk *chunk_free;
-	uint32_t chunks_used, chunks_max; /* max_inflight_ops; further ones go to peers without
-					   * any */
+	uint32_t chunks_used, chunks_max; /* chunks_max: max_inflight_ops; beyond it, only peers
+					   * without a chunk get one */
 	uint32_t chunk_peers; /* peers that have some */
 	struct memory_map *map;
 	struct stage stage;
@@ -608,8 +609,8 @@ struct verdict { /* the result of a check */
 	uint32_t reason;
 	uint64_t a, b;
 };
-/* Also sets the entry's peer and remote if they exist, and those of its bits that follow from its
- * opcode and a promised notification. sqe: its place in the ring. 0, or -errno with *v. */
+/* Checks op->sqe. Sets the entry's peer and remote if they exist, the bits of its opcode, and
+ * OP_PROMISED. sqe: the entry in the ring. 0, or -errno with *v. */
 int check_entry(struct engine *e, struct op *op, const struct urccl_sqe *sqe, struct verdict *v);
 
 /* sq_fetch.c */
@@ -617,22 +618,23 @@ int check_entry(struct engine *e, struct op *op, const struct urccl_sqe *sqe, st
 uint32_t sq_fetch(struct engine *e, struct engine_ring *er, uint32_t n);
 
 /* device.c */
-/* Of reserved, where no kernel can have a bit: an entry that kernels must not push. */
+/* A bit of sqe.reserved that kernels cannot set. It marks an entry that kernels must not push. */
 #define PUSHED_WRONG (1u << 31)
-/* Passes entries from lanes to the SQs of their rings. How many. */
+/* Passes entries from lanes to the SQs of their rings. Returns their number. */
 uint32_t device_rings_pass(struct engine *e);
-int device_rings_busy(const struct engine *e);	     /* once sleep was announced */
-/* How long to sleep at most, where nothing else is to be done until then. */
+int device_rings_busy(const struct engine *e);	     /* called after sleep was announced; 1: do not
+						      * sleep */
+/* The longest time to sleep if nothing else is due before `until`: lanes must be polled. */
 uint64_t device_rings_sleep_ns(const struct engine *e, uint64_t until);
-int device_rings_are_empty(const struct engine *e); /* 0 where there is no such ring */
-/* An entry has failed, or its outcome comes before its end: its lane is told, if it is from one. 0:
- * its ring has no room for a CQE. */
+int device_rings_are_empty(const struct engine *e); /* 0 if there is no device ring */
+/* Called for the outcome of a failed entry. Counts it in the lane if a kernel pushed the entry. 0:
+ * the device ring has no room for a CQE. */
 int device_failed(const struct op *op);
 void device_ended(const struct op *op); /* of a device ring */
 
 /* outcome.c: decides outcomes; op.c ends the entries */
-/* Puts an entry that is in no other list, or only in one that it leaves now, into the ready list:
- * op_run_ready() takes its next step. */
+/* Moves the entry from its list, if it is in one, to the ready list: op_run_ready() takes its next
+ * step. */
 void op_ready(struct op *op);
 void op_returned(struct op *op); /* a chunk or job of it came back: ready if it waited for that */
 void op_result(struct op *op, int64_t res); /* decides it, without a record */
@@ -685,7 +687,8 @@ void op_check(struct op *op); /* something came back: takes the next step, or en
 void op_end(struct op *op, int64_t res);
 void op_end_nop(struct op *op);
 void op_expired(struct op *op);
-int op_arm_fresh(struct engine *e); /* 0: all of them have ended, and the clock was not read */
+int op_arm_fresh(struct engine *e); /* starts the deadlines of new entries; 1: it read the clock for
+				     * them */
 /* late.c: the cause of a passed deadline, with two arguments that follow the deadline in the
  * record. For DEADLINE, _RAIL and _ROOM the record has the placed bytes instead. */
 struct late {
@@ -704,7 +707,7 @@ void order_outcome(struct op *op, int failed);
 int order_ring_init(struct engine_ring *er);
 void order_ring_fini(struct engine_ring *er);
 void order_ring_quiet(struct engine_ring *er); /* all its entries have ended */
-/* The scope of all groups, for one that is in use. */
+/* The scope of all groups that belongs to the scope s, which is in use. */
 struct scope *order_scope_all(struct scope *s);
 void order_settle(struct scope *s); /* the scope may be idle now */
 void order_lost(struct scope *s); /* keeps lost bytes of acknowledged entries as a failure */
@@ -728,8 +731,9 @@ int sync_in(const struct op *op, const struct memory *m); /* 1: a word that it n
 
 /* cursor.c */
 int cursor_open(struct op *op);	  /* checks the entry's arrays; -errno with op_fail() done */
-int cursor_lookup(struct op *op); /* for OP_LOOKUP; likewise */
-/* 1; 0 at the end; -errno likewise; -EAGAIN: the rail of this number has no key. */
+int cursor_lookup(struct op *op); /* the same for OP_LOOKUP */
+/* 1 with *out; 0 at the end; -errno with op_fail() done; -EAGAIN: the rail of this number has no
+ * key. */
 int cursor_next(struct op *op, uint64_t max, uint32_t rail, struct piece *out);
 /* The next piece, not yet joined with its neighbours: 1 and *cur; or as cursor_next(). */
 int cursor_peek(struct op *op, const struct piece **cur);
@@ -754,7 +758,7 @@ uint64_t chunk_bytes(const struct rail *rail); /* largest piece of an entry, */
 uint64_t chunk_limit(const struct rail *rail); /* and of bulk while the window is small */
 void rail_busy(struct engine *e, struct rail *rail); /* it starts to carry bytes */
 uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, uint32_t n);
-/* Likewise; chunks that were not taken wait in the lane. */
+/* As rail_post(); chunks that the device does not take wait in the lane. */
 uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct chunk **batch,
 		    uint32_t n);
 
@@ -770,7 +774,8 @@ void chunk_out(struct engine *e, struct chunk *c);
 /* flush.c: proves that acknowledged writes are placed, by the rail that carried them */
 void flush_all(struct engine *e);
 int flush_begin(struct op *op); /* 0: no rail can do it */
-int flush_may_wait(const struct op *op); /* 1: it may end acknowledged; that is remembered */
+int flush_may_wait(const struct op *op); /* 1: it may end acknowledged, since its scope has room to
+					  * record that */
 void flush_defer(struct op *op); /* it ends successfully, but only acknowledged */
 void acked_forget(struct scope *s);
 int flush_fenced(struct op *op); /* 0: its notification may be sent */
@@ -791,7 +796,7 @@ void rail_broke(struct engine *e, struct rail *rail, int res);
 void rail_missed(struct engine *e, struct rail *rail, int res); /* it did not come up */
 void rail_fenced(struct engine *e, struct engine_peer *p, uint32_t number);
 int rail_leaves(struct rail *rail); /* removes it from the rails that are up; 1: it was one */
-/* Limits the rails that are up to this transport: others have numbers of their own. */
+/* Removes rails of other transports from the rails that are up: their numbers mean other rails. */
 void rails_of(struct engine_peer *p, const struct backend *ops);
 void peer_choose(struct engine_peer *p); /* chooses its best rail */
 /* The rail for bulk that was under way this often when a rail broke. Needs at least one rail that
@@ -855,7 +860,7 @@ void atomic_message(struct engine *e, struct engine_peer *p, const void *data, u
 void atomics_init(struct atomics *a);
 int atomics_idle(const struct atomics *a);
 void atomics_resume(struct engine_peer *p);
-void atomics_requeue(struct engine_peer *p); /* likewise after a rail broke */
+void atomics_requeue(struct engine_peer *p); /* a rail broke: sends unanswered requests again */
 /* Room for one more item in a message of this type to the peer. NULL: all messages are under
  * way. */
 void *atomic_room(struct engine_peer *p, enum message_type type);
@@ -900,7 +905,8 @@ void relay_chunk(struct engine *e, struct chunk *c);
 void relay_drop(struct op *op);
 /* The chunk is freed: if it read a slot of the peer, that slot is given back. */
 void relay_free(struct engine_peer *p, const struct chunk *c);
-/* The key of the entry's remote, also while chunk.key is that of the peer's run. */
+/* The key of the entry's remote for the chunk. While the chunk reads a slot of the peer, chunk.key
+ * is the key of the peer's run instead. */
 const struct rkey *relay_entry_key(const struct engine_peer *p, const struct chunk *c);
 void relay_answered(struct engine *e, struct engine_peer *p, const struct relay_answer *m);
 /* How much was done. */
@@ -941,8 +947,8 @@ void relay_end_back(struct engine *e, struct control_req *req);
 /* Bytes of the key, or -errno without any effect. */
 int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key);
 int exposure_end(struct engine *e, struct exposure *x);	  /* 0; -EINPROGRESS: call again */
-/* An ep is closed, but its peer is not lost: its exports live on for atomics. closed 0: the ep is
- * about to close, and exports that the device cannot end yet stay until it has. */
+/* An ep is closed (closed 1) or about to close (0), but its peer is not lost: its exports live on
+ * for atomics. Exports that the device cannot end before the ep is closed stay until then. */
 void exposures_detach(struct engine *e, struct ep *ep, int closed);
 void exposures_end(struct engine *e, struct engine_peer *p); /* ends those without an ep */
 void exposure_drop(struct engine *e, struct exposure *x); /* its ep is closed */

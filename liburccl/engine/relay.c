@@ -88,7 +88,7 @@ void relay_message(struct engine *e, struct engine_peer *p, const void *data, ui
 
 /* ---- messages that come out, and that are sent again ---- */
 
-/* Sends the message of its slot or record, as far as that has something to say. */
+/* Sends the message if its slot or record still has something to send. */
 static void message_due(struct engine_peer *p, uint32_t seg, struct relay_message *m)
 {
 	struct relay_record *r = container_of(m, struct relay_record, message);
@@ -239,7 +239,7 @@ int relay_is_quiet(struct engine *e, struct engine_peer *p)
 	return !busy;
 }
 
-/* All its chunks are out: requests that have no answer never get one. */
+/* Called when the peer is lost and all its chunks are back: drops requests without an answer. */
 void relay_reset(struct engine *e, struct engine_peer *p)
 {
 	struct relay *r = p->relay;

@@ -6,13 +6,13 @@
  *
  * Chunks of entries here:
  *
- *	WRITE	[waits] -> its bytes are copied into a slot here -> PULL ... FINAL -> done
- *	READ	[waits] -> FETCH ... READY: its bytes are in a slot there -> READ -> done, END
+ *  *	WRITE	[waits] -> its bytes are copied into a slot here -> PULL ... FINAL -> done
+ *  *	READ	[waits] -> FETCH ... READY: its bytes are in a slot there -> READ -> done, END
  *
  * Requests of the peer:
  *
- *	PULL	[waits for a slot and the key] -> READ -> checked again -> copied in -> FINAL
- *	FETCH	[waits for a slot] -> copied out -> READY ... END -> FINAL
+ *  *	PULL	[waits for a slot and the key] -> READ -> checked again -> copied in -> FINAL
+ *  *	FETCH	[waits for a slot] -> copied out -> READY ... END -> FINAL
  *
  * Requests are numbered. At most RELAY_WINDOW of a peer are open, and the last answer to each is
  * kept, so a request that comes twice is done once, and an entry with NO_REPLAY needs no rule of
@@ -21,12 +21,11 @@
  *
  * Slots. The first half of the staging memory is in runs of RELAY_RUN slots. A peer holds at most
  * one run: the slots for its FETCHes and for our WRITEs to it. The peer alone may read the run,
- * with a key that it asks for by an advert that names the run's number (control/staging.c). Where
- * another peer waits, a run is taken back once its peer does not use it, or has used RUN_USES
+ * with a key that it asks for by an advert that names the run's number (control/staging.c). If
+ * another peer waits, a run is taken back when its peer does not use it, or has used RUN_USES
  * slots. PULLs are read into slots of their own (relays.reads), of which each peer has its share.
- * Such a slot waits for no other slot, and a slot of a run waits for such slots alone: so contexts
- * that relay to each other cannot block each other.
- * Part of private.h.
+ * Such a slot waits for no other slot, and a slot of a run waits only for such slots. Contexts that
+ * relay to each other therefore cannot block each other. Part of private.h.
  */
 #ifndef RELAY_H
 #define RELAY_H
@@ -102,7 +101,8 @@ struct relay_slot {
 	struct relay_request request;
 	struct relay_message message;
 	struct chunk *chunk; /* of the entry; NULL: no entry waits for it any more */
-	const struct rkey *key; /* READING: of the entry's remote, while chunk.key is the run's */
+	const struct rkey *key; /* READING: key of the entry's remote; chunk.key is the run's
+				 * then */
 	struct copy copy;	/* PULL */
 	uint32_t run;		/* FETCH: the run and the slot that READY named */
 	uint8_t slot;

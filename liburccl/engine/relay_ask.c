@@ -19,7 +19,7 @@ static void slot_end(struct engine_peer *p, struct relay_slot *s)
 	relay_slot_send(p, s);
 }
 
-/* The peer's answer is res. Only its program can learn more. */
+/* The peer answered res. Errors that mean nothing here are reported as -EREMOTEIO. */
 static void chunk_fail(struct engine *e, struct chunk *c, int res)
 {
 	struct op *op = c->op;
@@ -238,9 +238,9 @@ static void drop_waiting(struct engine *e, struct relay *r, const struct op *op)
 	}
 }
 
-/* Ends the chunk, as its entry was stopped. A WRITE that the peer was asked for ends with the
- * peer's answer, or, once the entry is forced, without it and not quiet. A READ that was asked for
- * ends at once: only READING moves bytes to this side. */
+/* Ends the chunk, as its entry was stopped. A WRITE with a request to the peer ends with the
+ * answer. Once the entry is aborted it ends without the answer, and counts as not quiet. A READ
+ * with a request ends at once, since only READING moves bytes to this side. */
 static void slot_drop(struct engine *e, struct engine_peer *p, struct relay_slot *s, struct op *op)
 {
 	struct chunk *c = s->chunk;
@@ -381,7 +381,8 @@ static void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint6
 	}
 }
 
-/* ENGINE_STAGE came before it: without the memory, the engine has no room for its tables. */
+/* ENGINE_STAGE came before this answer. If the memory is still missing, the engine could not
+ * allocate its tables. */
 void relay_stage_back(struct engine *e, struct control_req *req)
 {
 	int res = req->msg.res || e->stage.memory ? req->msg.res : -ENOMEM;

@@ -39,7 +39,7 @@ void relays_close(struct relays *all)
 	free(all->reads);
 }
 
-/* In the staging memory. */
+/* The offset of the run in the staging memory. */
 static uint64_t run_off(const struct engine *e, const struct run *run)
 {
 	return (uint64_t)(run - e->relays.runs) * RELAY_RUN * SLOT_BYTES;
@@ -153,7 +153,7 @@ void runs_take_back(struct engine *e)
 			continue;
 		run->leaving = 1;
 		run->leaving_ns = e->now;
-		run_publish(e, r->peer, NULL); /* it is given no other key of the run */
+		run_publish(e, r->peer, NULL); /* the peer gets no more keys of the run */
 		peer_awaited(e, r->peer);
 		r->end_out = 1;
 		r->end =

@@ -200,7 +200,8 @@ uint32_t relay_record_look(struct engine *e, struct engine_peer *p, struct relay
 	return 1;
 }
 
-/* Its peer is lost, or its exposure ends, or the peer asks for that. 1: no GPU copies for it. */
+/* Stops the copy: the peer is lost, the exposure ends, or the peer sent END. 1: no GPU copies for
+ * it. */
 static int copy_stop(struct engine *e, struct engine_peer *p, struct relay_record *rec, int res)
 {
 	if (!rec->used || rec->state != RECORD_COPIES)
@@ -309,7 +310,7 @@ void relay_unbound(struct engine *e, struct chunk *c)
 	relay_kick(e, p->relay);
 }
 
-/* The READ goes again if its rail broke: its bytes are in the slot at most. */
+/* If its rail broke the READ is posted again: it wrote only to the slot. */
 void relay_read_out(struct engine *e, struct chunk *c)
 {
 	struct relay_record *rec = container_of(c, struct relay_record, read);

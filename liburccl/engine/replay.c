@@ -14,12 +14,12 @@
  *  a WRITE                    for the fence, then for such a rail
  *  of a stopped entry         for the fence, which proves it quiet, or until it is forced
  *
- * Entries with NO_REPLAY fail. A chunk that the peer's device refused breaks the rail too, and is
- * posted again likewise, with NO_REPLAY if nothing of it was done. The next rail has no keys, so
- * the peer is asked for them. It then reports whether it revoked the memory. A peer that is gone
- * reports nothing, and is lost. Bulk that was under way several times when a rail broke is posted
- * to the rail that is up for the longest time. After REPLAYS_MAX times it fails: it may be what
- * breaks the rails.
+ * Entries with NO_REPLAY fail. A chunk that the peer's device refused breaks the rail too. It is
+ * posted again in the same way; with NO_REPLAY, only if the device did nothing of it. The next rail
+ * has no keys, so the peer is asked for them. Its answer tells whether it revoked the memory. A
+ * peer that is gone does not answer, and is lost. Bulk that was under way several times when a rail
+ * broke is posted to the rail that is up for the longest time. After REPLAYS_MAX times it fails: it
+ * may be what breaks the rails.
  *
  * WRITEs that were acknowledged and not proved to be placed may be lost with the rail. Their
  * entries begin again when their chunks are back and the rail is fenced (OP_REQUEUED; they wait in
@@ -91,7 +91,7 @@ void rail_joined(struct engine *e, struct rail *rail)
 	p->rails_up |= bit_of(rail);
 	for (i = 0; i < p->nup; i++) /* each rail's rate is measured from now on */
 		rail_busy(e, p->up[i]);
-	p->cut = 0; /* once the program learns of the rail, it may use it */
+	p->cut = 0; /* cleared before the program learns of the rail, which it may then use */
 	if (p->state != PEER_UP)
 		return;
 	rail_news_add(p, bit_of(rail));

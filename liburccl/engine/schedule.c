@@ -13,7 +13,7 @@
 #define WINDOW_GPUS (256u << 20)
 /* A rail may have as much bulk under way as it moves in this time. */
 #define WINDOW_NS (10 * NSEC_PER_MSEC)
-/* Together with more urgent chunks it may have this many times that. */
+/* Bulk and more urgent chunks together may have this many times as much. */
 #define WINDOWS 2u
 
 /* ---- chunks ---- */
@@ -279,7 +279,7 @@ static void unmeasure(const struct rail *rail, const struct chunk *c)
 
 /* ---- chunks come back ---- */
 
-/* Records what the entry's outcome must not claim. */
+/* Records what is not proved about the chunk, so that the entry's outcome does not claim it. */
 static void data_owes(struct rail *rail, struct op *op, const struct chunk *c)
 {
 	if (c->flags & CHUNK_UNFLUSHED)
@@ -331,7 +331,7 @@ static inline __attribute__((always_inline)) void data_out(struct engine *e, str
 	chunk_finish(e, c, gpus);
 }
 
-/* Apart, so that others have one look at whether there are GPUs. */
+/* A function of its own, so that chunks of contexts without GPUs cost one test. */
 static __attribute__((noinline)) void data_out_gpus(struct engine *e, struct rail *rail,
 						    struct chunk *c)
 {

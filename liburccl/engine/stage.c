@@ -3,11 +3,13 @@
 #include <stdlib.h>
 #include "engine/private.h"
 
-#define HALVES	  2u /* the first is for peers to read: relay.h; the second for this context, */
-#define READ_PART 4u /* and of it so much for what is read from peers for them */
+/* Halves of the staging memory: peers read the first (relay.h), this context uses the second. */
+#define HALVES 2u
+/* One part in READ_PART of the second half receives the READs for PULLs (relays.reads). */
+#define READ_PART 4u
 
 struct slot {
-	struct copy copy;    /* its memory is what the entry named, its bytes the slot itself */
+	struct copy copy;    /* memory: the memory that the entry named; bytes: the slot */
 	struct chunk *chunk; /* NULL: it is free */
 };
 
@@ -103,7 +105,7 @@ const struct memory *stage_memory(const struct engine *e, const struct chunk *c)
 
 /* ---- copies ---- */
 
-/* A GPU reaches what is of GPUs or pinned, other devices what they said at reg(). */
+/* A GPU reaches GPU memory and pinned memory, other devices the extents that reg() took. */
 static int reaches(const struct chunk *c, const struct extent *x)
 {
 	return c->key->gpu ? x->kind != GPU_MEMORY_HOST : x->direct >> c->ep->dev->index & 1;
@@ -155,7 +157,7 @@ static int lacks_order(const struct engine *e, const struct chunk *c)
 	       any_extent(c, is_device);
 }
 
-/* The next bytes, as far as they are of one allocation. */
+/* Finds the next bytes to copy, up to the end of their allocation. */
 static const struct extent *copy_next(const struct copy *c, uint8_t **at, uint64_t *len)
 {
 	uint64_t run;
@@ -170,7 +172,8 @@ static const struct extent *copy_next(const struct copy *c, uint8_t **at, uint64
 	return memory_extent(c->memory, (uintptr_t)*at, len);
 }
 
-/* A lane is full where CUDA holds the copy thread up and many jobs were cancelled meanwhile. */
+/* gpu_submit() fails if the lane is full: CUDA delays the copy thread, and many jobs were
+ * cancelled. */
 static void copy_submit(struct copy *c, struct gpu_dev *gpu)
 {
 	c->waits_for = gpu_submit(gpu, &c->job) ? NULL : gpu;

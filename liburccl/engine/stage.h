@@ -19,14 +19,16 @@ struct slot;
 struct op;
 struct engine;
 
-/* Bytes of a region, of any kind of memory, and pinned memory of the library. */
+/* A copy between a region, with memory of any kind, and pinned memory of the library. */
 struct copy {
-	struct gpu_job job;	   /* of one allocation after another */
+	struct gpu_job job;	   /* copies the part in one allocation; one job follows the
+				    * other */
 	struct gpu_dev *waits_for; /* the job waits for room in a lane of this one; or NULL */
 	const struct memory *memory;
-	uint8_t *local; /* their address, in ranges that touch; NULL: they are found by off */
+	uint8_t *local; /* address of the region's bytes, if they are contiguous; NULL: `off` finds
+			 * them */
 	uint64_t off;	/* in the memory */
-	uint8_t *bytes; /* the library's */
+	uint8_t *bytes; /* in pinned memory of the library */
 	uint32_t len;
 	uint32_t copied; /* of len */
 	uint8_t in;	 /* 1: into the memory; 0: out of it */

@@ -33,7 +33,8 @@ int stats_open(struct engine *e); /* 0 or -ENOMEM */
 void stats_peer(const struct engine_peer *p);
 void stats_batch_end(struct engine *e);
 void stats_batch_start(const struct op *op);   /* a batch of another flow begins */
-void stats_batch_started(const struct op *op); /* likewise, of another iteration */
+void stats_batch_started(const struct op *op); /* a batch begins of entries taken in another
+					        * iteration */
 void stats_ring_closed(struct engine_ring *er);
 void stats_update(struct engine *e); /* exports counts of rings and lists */
 void stats_asleep(struct engine *e, uint64_t ns);
@@ -55,7 +56,8 @@ static inline void stats_moved(const struct op *op)
 	b->bytes += op->placed;
 }
 
-/* Likewise after the iteration that took it; most were taken together with the one before. */
+/* As stats_moved(), for an entry that outlived the iteration that took it. Most were taken together
+ * with the one before. */
 static inline void stats_moved_later(const struct op *op)
 {
 	struct stats_batch *b = &op_engine(op)->stats_batch;
@@ -72,13 +74,13 @@ static inline void stats_taken(const struct engine_ring *er)
 	stat_set32(&er->stats->taken, er->ring->own.sq_head);
 }
 
-/* Before the program can see their CQEs. */
+/* Called before the program can see the CQEs of the ended entries. */
 static inline void stats_ended(const struct engine_ring *er)
 {
 	stat_set32(&er->stats->ended, er->ring->own.done);
 }
 
-/* Likewise, for entries that succeeded in this iteration. */
+/* Called before that too, for entries that succeeded in this iteration. */
 static inline void stats_succeeded(struct engine *e)
 {
 	if (URCCL_STATISTICS && e->stats_batch.ended)

@@ -227,7 +227,8 @@ static struct rail *rail_of(const struct engine_peer *p, const struct chunk *c)
 	return NULL;
 }
 
-/* Chunks that a device refused are for the same device: others do not wait for that. */
+/* Posts chunks again that a device refused, to the same device. Chunks of other devices do not
+ * wait. */
 static void post_held(struct stripe *s)
 {
 	struct chunk *c, *next;

@@ -37,7 +37,8 @@ static int rails_idle(const struct engine_peer *p)
 	return !p->requeued_chunks && list_empty(&p->requeued_ops);
 }
 
-/* Kernels of the program may use a mapped remote, and its owner learns of the end by the rail. */
+/* Kernels of the program may use a mapped remote at any time, and only the rail tells its owner
+ * when the mapping ends. */
 static int remotes_idle(const struct engine_peer *p)
 {
 	const struct list *pos;

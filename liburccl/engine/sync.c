@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start-when and signal-when: words of the program, and CUDA events. An entry starts only when its
  * word has the value, and sets the other word when it has succeeded. No event reports a change of a
- * word, so awaited words are polled: some in each iteration, and all before a sleep, which is short
- * then.
- *
- * Jobs of a GPU's copy thread query words in GPU memory and events, and set words. No stream waits
- * for them, since such a wait cannot be cancelled. An entry that is stopped while its job runs ends
- * when the job is done. */
+ * word, so awaited words are polled: some in each iteration, and all before a sleep. Such a sleep
+ * is short. Jobs of a GPU's copy thread query words in GPU memory and events, and set words. No
+ * stream waits for them, since such a wait cannot be cancelled. An entry that is stopped while its
+ * job runs ends when the job is done. */
 #include "engine/private.h"
 
 #define WORD_BYTES 8u

@@ -23,9 +23,10 @@ struct wheel {
 	uint64_t busy[WHEEL_LEVELS]; /* one bit for each slot that may hold timers */
 	struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
 	struct list due; /* to be returned by wheel_expired(), oldest slot first */
-	struct list *last;   /* the slot used last: it is the slot of all ticks that equal last_at
-			      * when */
-	uint64_t last_at;    /* shifted by last_shift, until a slot is emptied; UINT64_MAX: none */
+	/* The slot used last. It is right for each tick with tick >> last_shift == last_at.
+	 * last_at UINT64_MAX: no slot, since one was emptied. */
+	struct list *last;
+	uint64_t last_at;
 	uint32_t last_shift;
 };
 
