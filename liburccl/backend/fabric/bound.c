@@ -188,7 +188,7 @@ static int key_take(struct fabric_ep *e, struct fabric_key *k, const struct answ
 {
 	uint32_t n = le16toh(a->n);
 
-	/* It was answered before, or belongs to a closed data endpoint. */
+	/* Ignored: keys of a closed data endpoint, or keys that k has already. */
 	if (le32toh(a->endpoint) != e->number || k->endpoint == e->number)
 		return 0;
 	if (!n) {

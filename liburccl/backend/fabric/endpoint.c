@@ -563,7 +563,7 @@ void fabric_helper_end(struct fabric_device *d)
 	mailbox_post(&d->to_helper, &d->stop);
 }
 
-/* 1: it has, in time. */
+/* 1: the helper thread has stopped in time. */
 static int helper_stops(struct fabric_device *d)
 {
 	uint64_t now;

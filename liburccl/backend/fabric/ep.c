@@ -210,9 +210,9 @@ int fabric_ep_remakes(const struct fabric_ep *e)
 	return e->job_out && e->job.type != JOB_JOIN && e->job.type != JOB_INSERT;
 }
 
-/* 1: we close the data endpoint for our own reason. A deadline marks an earlier failure, which the
- * peer may have caused: 0 then, unless endpoints are shared. There MESSAGE_LEAVES has told the peer
- * already. */
+/* 1: tell the peer that we closed the data endpoint for a reason of our own. deadline_ns is set
+ * after an earlier failure, which the peer may have caused: 0 then. With shared endpoints still 1,
+ * since MESSAGE_LEAVES said so before. */
 static int claims_own(const struct fabric_ep *e)
 {
 	return fabric_shared_is_own(e) && (fabric_ep_device(e)->shared || !e->deadline_ns);

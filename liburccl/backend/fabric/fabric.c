@@ -374,7 +374,8 @@ static void wake_up(struct fabric_device *d)
 
 /* Polls the message endpoint. With some providers a poll is a system call, so an engine that spins
  * polls the data endpoints several times in between: while no message comes, this takes one part in
- * MSG_PART + 1 of the time. With providers that only read memory that is every other time. */
+ * MSG_PART + 1 of the time. With providers whose poll only reads memory, it is polled about every
+ * other time. */
 static void msg_look(struct fabric_device *d, int woken)
 {
 	uint64_t now = clock_ns(), took;
@@ -522,7 +523,7 @@ int fabric_arm(struct device *dev)
 	return 0;
 }
 
-/* Nothing to do: the first chunk finds all of it done when the ep came up. */
+/* Nothing to do: all preparations for the first chunk are made when the ep comes up. */
 static int fabric_warm(struct ep *ep, struct rkey *rkey)
 {
 	(void)ep;

@@ -2,8 +2,8 @@
 /*
  * libfabric: reliable datagram endpoints (FI_EP_RDM) of any provider, loaded by dlopen.
  *
- * A device is one fi_domain and one message endpoint (fabric_device.talk), which carries messages
- * to and from all peers: at most 320 bytes each, copied on both sides. Beside it each ep has a data
+ * A device is one fi_domain and one message endpoint (fabric_device.msg), which carries messages to
+ * and from all peers: at most 320 bytes each, copied on both sides. Beside it each ep has a data
  * endpoint of its own (struct fabric_endpoint), which carries READs and WRITEs between the two
  * sides only; or all peers share some (see below). A message thus waits behind no bulk. libfabric
  * cannot cancel an operation, but fi_close() of an endpoint ends all operations on it, so a data
@@ -168,7 +168,7 @@ struct fabric_endpoint {
 	fi_addr_t peer;
 	struct list names;		/* struct fabric_name in av, if several eps share it */
 	struct fid_mr *proof;		/* the word that the peer may READ; NULL: not needed */
-	struct fabric_part theirs;	/* the peer's such word */
+	struct fabric_part theirs;	/* the peer's proof word, which we READ */
 	int has_theirs;
 	uint32_t name_len, address_len;
 	uint32_t settled;		/* 1: its queue was polled before the close, so that
@@ -307,7 +307,7 @@ struct fabric_acquainted {
 	struct fabric_name target;	/* the peer's target, in its vector */
 };
 
-/* An initiator of the peer, as the ep's own state has it. */
+/* The ep's state of one initiator of its peer. */
 struct fabric_source {
 	uint32_t serial;		/* the peer's number for it; 0: none */
 	uint32_t taken;			/* serial of the one that our target has in its vector */
@@ -412,9 +412,9 @@ enum fabric_chunk {
 	CHUNK_BROKE = 16,		/* its data endpoint broke */
 	CHUNK_SUSPECT = 32,		/* quarantined: it may have caused that, so it is posted
 					 * alone */
-	CHUNK_TRY = 64,			/* counter in steps of CHUNK_TRY: data endpoints it broke;
-					 * one more if an operation of it and other chunks was
-					 * refused */
+	CHUNK_TRY = 64,			/* unit of a counter in the upper bits: data endpoints that
+					 * the chunk broke, plus 1 if an operation with other chunks
+					 * was refused */
 };
 
 struct fabric_queue {
@@ -464,9 +464,9 @@ struct fabric_ep {
 	uint32_t endpoints_closed;	/* how many were closed */
 	uint32_t peer_number;		/* number of peer_address */
 	uint32_t peer_joined;		/* highest number of ours that the peer has joined */
-	uint32_t own;			/* our last data endpoint was closed for a reason of ours,
-					 * not of the peer's nor (unless endpoints are shared) after
-					 * a failure */
+	uint32_t own;			/* 1: we closed our last data endpoint for a reason of our
+					 * own. 0: for a reason of the peer, or (unless endpoints
+					 * are shared) after a failure */
 	uint32_t peer_left;		/* the peer says the same of its last one */
 	uint32_t peer_leaves;		/* number of the data endpoint that MESSAGE_LEAVES
 					 * announced */
@@ -768,7 +768,7 @@ int fabric_shared_knows(struct fabric_ep *e, uint32_t serial);
 /* The peer closes the data endpoint of this number. 0 or -EPROTO. */
 int fabric_shared_leaves(struct fabric_ep *e, uint32_t number);
 void fabric_shared_poll(struct fabric_device *d);
-/* 1: poll on a timer, for a time that no event marks. */
+/* 1: poll on a timer, since a deadline of shared endpoints raises no event. */
 int fabric_shared_waits(const struct fabric_device *d);
 /* 1: one of the queues has an event. */
 int fabric_shared_has(struct fabric_device *d,
@@ -792,7 +792,7 @@ void fabric_tcp_settle(struct fabric_ep *e);
 /* 1: sent, or queued; 0: the ep has no free slot. more NULL: only the number is sent. */
 int fabric_send(struct fabric_ep *e, enum fabric_message type, uint32_t number, const void *more,
 	       uint32_t len);
-/* 1: the next poll has a message to send and can. A message without a slot waits for one. */
+/* 1: the next poll can send a message. Messages that wait for a slot do not count. */
 int fabric_msg_waits(const struct fabric_ep *e);
 /* Sends DATA and queued messages as far as the provider accepts them. */
 void fabric_msg_push(struct fabric_ep *e);

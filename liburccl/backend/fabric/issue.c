@@ -181,8 +181,8 @@ ssize_t fabric_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabr
 	uint32_t more = (uint32_t)is_followed(e, g);
 	ssize_t err = gathered_issue(e, g, op, more);
 
-	/* The provider does not say which range it refuses, nor whether it ever has room for so
-	 * many. Try the first alone: if the reason is that, it succeeds. */
+	/* The provider does not say which range it refuses, or whether it supports so many ranges
+	 * at all. Try the first piece alone, which succeeds if the others were the reason. */
 	if (err && g->n > 1 && (err != -FI_EAGAIN || !e->ops_out || e->more)) {
 		shrink(g);
 		more = (uint32_t)is_followed(e, g);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Exports of our memory to a peer, and keys of the peer's memory. An export consists of the memory
- * regions of a range (see pin.c). To close them revokes it.
+ * regions of a range (see pin.c). Closing the regions revokes the export.
  *
  * A key: version u8, rights u8, pieces u16, id u32, bytes u64, the time when it expires by its
  * owner's clock u64, the time left until then u64, the identity of that clock u64, SipHash of all
@@ -89,7 +89,7 @@ static uint64_t expires_at(const struct fabric_grant *g)
 
 static void expire_at(struct fabric_device *d, struct fabric_grant *g)
 {
-	/* The control thread ends pins. */
+	/* Pins are left out: the control thread ends them at their expiry. */
 	if (g->none || g->pin || expires_at(g) == NEVER_NS)
 		return;
 	list_add_tail(&g->expiring, &d->expiring);
@@ -182,8 +182,9 @@ int fabric_expose(struct exposure *x, void *key, uint32_t key_max)
 	return key_put(d, g, x, n, key);
 }
 
-/* Asks the importer to stop. The message leaves with the next poll: if the ep is closed at once,
- * its peer learns only that. The time runs even if no slot is free, as with a frozen peer. */
+/* Asks the importer to stop. The next poll sends the message; an ep that is closed before sends
+ * only MESSAGE_BYE. The importer's time to answer starts now, even if a frozen peer leaves no slot
+ * free for the message. */
 static void grant_ask(struct fabric_grant *g)
 {
 	struct fabric_ep *e = g->ep;
@@ -212,8 +213,8 @@ void fabric_grants_ask(struct fabric_ep *e)
 	}
 }
 
-/* Before the next data endpoint is opened: revoked exports must not be reachable there, whether or
- * not the peer has answered. */
+/* Closes revoked exports before the next data endpoint is opened, even if the peer has not
+ * answered: they must not be reachable by that endpoint. */
 void fabric_grants_close(struct fabric_ep *e)
 {
 	struct list *pos;
@@ -226,9 +227,9 @@ void fabric_grants_close(struct fabric_ep *e)
 	}
 }
 
-/* 1: the peer accesses nothing there once the regions are closed. If a pin has expired, or its
- * importer does not answer, its regions are closed early. That ends them for all importers, as the
- * pin is revoked for all. */
+/* 1: the regions may be closed, since the peer has no operation on them. If a pin has expired, or
+ * its importer does not answer, its regions are closed without waiting. This affects all importers
+ * of the pin, for which it is revoked too. */
 static int grant_is_quiet(struct fabric_grant *g)
 {
 	struct fabric_ep *e = g->ep;
@@ -402,7 +403,7 @@ int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len
 	return 0;
 }
 
-/* A question about a key that is gone: nothing of it is under way. */
+/* Answers MESSAGE_REVOKE for a key that no operation uses. */
 static void answer(struct fabric_ep *e, uint32_t id)
 {
 	if (e->endpoint_state == ENDPOINT_READY && e->state == EP_UP)
@@ -433,7 +434,7 @@ void fabric_forget(struct ep *ep, struct rkey *rkey, int now)
 	rkey->v[0] = 0;
 	if (!k)
 		return;
-	/* A poll frees it, or the end of the ep. */
+	/* Cannot be freed now: a later poll frees it, or the end of the ep does. */
 	if ((!now && (e->state == EP_UP || k->mapped)) ||
 	    (e->state == EP_UP && !fabric_move_prove(e))) {
 		k->forgotten = 1;

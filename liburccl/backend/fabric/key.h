@@ -103,7 +103,7 @@ int fabric_grant_close(struct fabric_grant *g);
 void fabric_grant_closed(struct fabric_grant *g);	     /* its JOB_KEY is done */
 void fabric_grant_revoked(struct fabric_ep *e, uint32_t id); /* MESSAGE_REVOKED came */
 void fabric_key_revoke(struct fabric_ep *e, uint32_t id);    /* MESSAGE_REVOKE came */
-/* Answers for those without operations. */
+/* Answers MESSAGE_REVOKE for revoked keys that no operation uses. */
 void fabric_keys_answer(struct fabric_ep *e);
 void fabric_grants_close(struct fabric_ep *e);		     /* closes all that are revoked */
 void fabric_grants_tick(struct fabric_device *d);

@@ -126,7 +126,7 @@ int fabric_locked_import(struct ep *ep, const void *key, uint32_t key_len, uint6
 	struct fabric_device *d = fabric_device(ep->dev);
 	int err = fabric_import(ep, key, key_len, len, rkey);
 
-	/* Asking now saves time later. */
+	/* Requests the keys now, so that the first operation need not wait for them. */
 	if (!err && d->bound && domain_trylock(d)) {
 		fabric_import_ask(ep, rkey);
 		domain_unlock(d);

@@ -351,8 +351,9 @@ void fabric_move_push(struct fabric_ep *e)
 	queue_push(e, &e->urgent, 0);
 	if (e->endpoint_state == ENDPOINT_READY && !e->broken)
 		queue_push(e, &e->bulk, 1);
-	/* The operation that FI_MORE promised found no room, and its chunk was cancelled: nothing
-	 * else would end the chain. */
+	/* FI_MORE promised another operation, but its chunk was cancelled before it found room.
+	 * The provider may hold back the earlier ones until then: only a new data endpoint ends
+	 * that. */
 	if (e->endpoint_state == ENDPOINT_READY && e->more && !e->urgent.head && !e->bulk.head)
 		fabric_ep_break(e);
 }
@@ -385,9 +386,9 @@ static void op_end(struct fabric_ep *e, struct fabric_op *op,
 	}
 }
 
-/* 1: the error concerns this operation only. After other errors the effect at the peer is unknown,
- * and so it is for an operation with several chunks if placement comes later. An unknown key may
- * have ended with the peer's data endpoint. No owner refuses a proof. */
+/* 1: the error concerns this operation only, which had no effect. Not so for other errors; for
+ * several chunks if a completion does not mean placed; for an unknown key if keys end with the
+ * peer's data endpoint; or for a proof, which no owner refuses. */
 static int is_refusal(const struct fabric_device *d, const struct fabric_op *op, int err)
 {
 	if (!op || !fabric_moves(op->chunk) || (op->n > 1 && d->acks))
@@ -631,8 +632,9 @@ void fabric_cancel(struct chunk *c, enum cancel_how how)
 			fabric_out(e, c, c->res, 0);
 		return;
 	}
-	/* A data endpoint that is set up again may still be the old one at the peer. CANCEL_ASK
-	 * then waits until the peer is ready, and the chunk comes out of its queue. */
+	/* After a break the peer may still use its old data endpoint, so operations of the chunk
+	 * may still land. CANCEL_ASK then waits until the peer is ready, and the chunk comes out of
+	 * its queue. */
 	if (!c->scratch[1] && (how == CANCEL_NOW || !(c->state & CHUNK_BROKE))) {
 		leave_queue(e, c);
 		c->res = -ECANCELED;

@@ -530,8 +530,8 @@ static void failed(struct fabric_device *d, struct fabric_slot *s)
 	if (s->receives) {
 		receive(d, s);
 	} else if (is_said_again(s)) {
-		/* After any error, including that of a broken connection (FI_ECANCELED). If the
-		 * message arrived after all, its number shows that. */
+		/* Send it again after any error, also FI_ECANCELED of a broken connection. If it
+		 * had arrived all the same, the peer recognises its number. */
 		fabric_av_put(d, s->av_entry);
 		list_del(&s->link);
 		list_add_tail(&s->link, &s->ep->send_queue);

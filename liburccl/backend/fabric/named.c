@@ -13,7 +13,7 @@
 
 /* ---- traffic classes ---- */
 
-/* One of EFA's two service levels. The provider takes libfabric's label for it. */
+/* EFA has service levels 0 and 8. The provider uses 8 for FI_TC_LOW_LATENCY. */
 #define EFA_LOW_LATENCY 8
 
 static int efa_tclass(int16_t sl, int16_t tc, uint32_t *tclass)
@@ -139,9 +139,9 @@ int fabric_is_nic(const struct fi_info *info)
 	return is_cxi(info) || is_efa(info);
 }
 
-/* Without FI_MR_PROV_KEY, a key that the program chose could open a later region. A cached region
- * stays open after its close. Nothing could be revoked then. efa caches unless it has
- * FI_MR_LOCAL. */
+/* Refuses providers that could not revoke. Without FI_MR_PROV_KEY the program chooses keys, and an
+ * old key could open a later region. A cache keeps regions open after their close; efa has one
+ * unless it has FI_MR_LOCAL. */
 int fabric_nic_check(const struct fi_info *info)
 {
 	int mode = info->domain_attr->mr_mode;

@@ -167,13 +167,13 @@ static void set_quirks(struct fabric_device *d)
 	 * is closed first unmaps it under the other. */
 	d->apart = !strcmp(prov, "shm");
 	/* ofi_rxd: if its window has no room for all packets of an operation, some are not sent,
-	 * and a later operation may send first. It then takes packets for acknowledged that are
-	 * not, completes a write too early, or never frees the room. So the backend fills at most
-	 * the window, with room for the peer's READs, unless acknowledgements are lost. A READ
-	 * after the writes is ordered after them, and proves that they are there. Lost packets are
-	 * sent again only when it is polled. A poll inserts the names of new peers without a lock,
-	 * and an insert of another thread at that moment is refused (rxd_handle_rts, up to 2.6 at
-	 * least). */
+	 * and a later operation may send first. It then counts packets as acknowledged that are
+	 * not, completes a write too early, or never frees the room. So the backend posts only what
+	 * fits into the window, with room for the peer's READs. (Lost acknowledgements may still
+	 * overfill it.) A READ after the writes is ordered after them, and proves that they are
+	 * there. Lost packets are sent again only when it is polled. A poll inserts the names of
+	 * new peers without a lock, and an insert of another thread at that moment is refused
+	 * (rxd_handle_rts, up to 2.6 at least). */
 	if (is_rxd(d->info)) {
 		d->serialized = 1;
 		d->acks = 1;

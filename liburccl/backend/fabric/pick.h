@@ -38,8 +38,8 @@ int fabric_wish_read(struct fabric_wish *w, const char *text);
 /* Picks from the list of fi_getinfo(). 0, or -errno with fail() text if it has no usable domain and
  * none was requested by name. */
 int fabric_pick(const struct fi_info *list, const struct fabric_wish *w, struct fabric_picked *p);
-/* The number-th device: first the rails, then the missing ones, for which it is NULL with fail()
- * text. The transport may work without those; each reports its own reason. */
+/* The device with this number. The rails come first. Then come the requested names without a
+ * domain: NULL with fail() text. The transport works without these. */
 const struct fi_info *fabric_picked_at(const struct fi_info *list, const struct fabric_wish *w,
 				       const struct fabric_picked *p, uint32_t number);
 int fabric_is_ip(const struct fi_info *info); /* 1: its names are IP addresses */
@@ -57,8 +57,8 @@ void fabric_cxi_hints(struct fi_info *hints, const struct urccl_params *p);
 int fabric_is_nic(const struct fi_info *info);
 /* All below: 0, or -errno with fail() text. */
 int fabric_cxi_threading(struct fabric_wish *w, const struct urccl_params *p);
-/* Check that exports can be revoked, by the provider's attributes, and by options of a domain that
- * was just opened. */
+/* Check that exports can be revoked: the first checks the provider's attributes, the second sets
+ * options of a domain that was just opened. */
 int fabric_nic_check(const struct fi_info *info);
 int fabric_nic_domain(struct fabric_device *d);
 /* The traffic class of endpoints for entries of this class, if the settings name one. Otherwise

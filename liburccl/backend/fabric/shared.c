@@ -361,7 +361,8 @@ static void leaves(struct fabric_ep *e)
 	e->leave_ns = clock_ns() + (e->no_wait ? 0 : DRAIN_NS);
 	if (e->endpoint_state == ENDPOINT_READY)
 		e->endpoint_state = ENDPOINT_LEAVES;
-	/* Before the keys end: failures of the peer that follow must not count. */
+	/* Tell the peer before the keys end: it must not count the failures of its operations that
+	 * follow. */
 	if (e->state == EP_UP && fabric_shared_is_own(e))
 		e->due |= DUE_LEAVES;
 }
@@ -638,7 +639,7 @@ void fabric_shared_poll(struct fabric_device *d)
 		initiators_tick(d);
 }
 
-/* 1: an ep waits for something that the helper thread does not have, or for a message to leave. */
+/* 1: an ep that is leaving waits for its next step, or for operations that may be stuck. */
 static int is_left(const struct fabric_device *d)
 {
 	struct list *pos;

@@ -6,7 +6,7 @@
  * They handle a connection that fails during a READ correctly. So the connections are made to fail
  * before the endpoint is closed, and the rest of their data is read. The provider does not reveal
  * its sockets: they are the sockets of this process that are bound to the endpoint's port or
- * connected to the peer's. No other socket is while the peer lives.
+ * connected to the peer's. While the peer lives, no other socket has these ports.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,14 +16,14 @@
 #include <unistd.h>
 #include "backend/fabric/key.h"
 
-/* Reads after which the provider has taken all data of a socket and seen its end. Each takes the
- * data that was copied out of the socket before, or a part of one READ. */
+/* Reads of the queue that suffice for the provider to take all data of a socket and to see its end.
+ * Each read takes the data that the provider has buffered, or a part of one READ. */
 #define READS (4 * FABRIC_OPS)
 
 /* Opened with the device, so that a later lack of descriptors does not matter. */
 struct fabric_tcp {
 	DIR *all; /* the descriptors of the process */
-	int own;  /* a descriptor that holds the inspected one */
+	int own;  /* duplicate of the socket that is being closed */
 };
 
 static uint16_t port_of(const struct sockaddr_storage *ss)
@@ -51,8 +51,9 @@ static int is_between(int fd, const struct sockaddr_storage *ours,
 	return is_socket_at(&from, ours) || is_socket_at(&to, theirs);
 }
 
-/* Works on a duplicate: the number may belong to another socket by now. After the disconnect a
- * socket has only its error to read; shutdown() makes it readable. */
+/* Works on a duplicate and checks it again, since fd may have become another socket meanwhile. A
+ * disconnected socket has no data, and shutdown() makes it readable, so the provider sees its
+ * end. */
 static void fail_one(const struct fabric_tcp *t, int fd, const struct sockaddr_storage *ours,
 		     const struct sockaddr_storage *theirs)
 {
@@ -62,7 +63,7 @@ static void fail_one(const struct fabric_tcp *t, int fd, const struct sockaddr_s
 	    !is_between(t->own, ours, theirs))
 		return;
 	connect(t->own, &nowhere, sizeof(nowhere));
-	/* Fails with an error, but has its effect. It also suffices where a disconnect is not
+	/* Reports an error after a disconnect, but works. It also suffices if the disconnect is not
 	 * permitted. */
 	shutdown(t->own, SHUT_RDWR);
 }
@@ -76,7 +77,7 @@ static void fail_all(const struct fabric_tcp *t, const struct sockaddr_storage *
 	while ((entry = readdir(t->all)))
 		if (entry->d_name[0] != '.')
 			fail_one(t, atoi(entry->d_name), ours, theirs);
-	dup3(dirfd(t->all), t->own, O_CLOEXEC); /* replaces it, so that no socket stays open */
+	dup3(dirfd(t->all), t->own, O_CLOEXEC); /* `own` refers to no socket any more */
 }
 
 static struct sockaddr_storage place_of(const uint8_t *name, uint32_t len)
