@@ -34,10 +34,11 @@ status urccl_engine::notify(const std::string &name, const std::string &text) co
 		return name == agent ? SUCCESS : p ? BACKEND : NOT_FOUND;
 	if (p->link < 0)
 		return p->link;
-	transfer *x = new transfer(e, WRITE);
+	auto x = std::make_shared<transfer>(e, WRITE);
 	x->to = p;
 	x->note = text;
 	x->has_note = x->alone = true;
+	e.owned[x.get()] = x;
 	e.unsent++;
 	l.unlock();
 	x->begin();

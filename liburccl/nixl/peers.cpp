@@ -17,7 +17,7 @@ void peer::fill(urccl_ring *ring, urccl_sqe *sqe)
 void peer::ended(const urccl_cqe &cqe)
 {
 	lock l(e.state);
-	peer_ptr keep = std::move(self);
+	auto keep = e.owned.extract(this);
 
 	if (cqe.res >= 0)
 		e.hold(id = urccl_cqe_peer(&cqe));
@@ -138,7 +138,7 @@ status urccl_engine::load_connection(const std::string &name, const std::string 
 	disconnect(name);
 	lock l(state);
 	peer_ptr p = peers[name] = std::make_shared<peer>(*this, name, info);
-	p->self = p;
+	owned[p.get()] = p;
 	submit(p.get());
 	return SUCCESS;
 }

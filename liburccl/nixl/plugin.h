@@ -53,7 +53,6 @@ struct peer final : entry {
 	size_t imported = 0;		   /* slots that were tried */
 	std::vector<transfer *> parked;	   /* they wait for the connection */
 	std::deque<transfer *> long_notes; /* the first is under way */
-	std::shared_ptr<peer> self;	   /* while a CONNECT is under way */
 	urccl_measurement measured = {};   /* measuring */
 
 	peer(urccl_engine &engine, const std::string &agent, const std::string &blob)
@@ -95,7 +94,7 @@ struct transfer final : request, entry {
 	std::atomic<result> at = result{NOT_POSTED, true};
 	std::atomic<bool> cancelled = false;
 	bool resolved = false, has_note = false;
-	bool alone = false; /* nobody has a handle: it frees itself */
+	bool alone = false; /* nobody has a handle: its end frees it */
 	uint32_t steps = 0, asked = 0, filled = 0, done = 0; /* state: of its entries */
 	uint32_t id = 0;				     /* of its notification */
 	uint32_t deadline_us = 0;
@@ -189,6 +188,8 @@ struct urccl_engine : engine_state {
 	std::atomic<int> user_fd = -1; /* of urccl_nixl_fd() */
 	mutable std::mutex consumer, state, saying, measuring;
 	std::deque<entry *> waiting;	  /* state: for room in the ring */
+	/* state: peers while a CONNECT is under way, and notifications alone */
+	std::map<entry *, std::shared_ptr<entry>> owned;
 	std::atomic<uint64_t> looked = 0; /* when the program last polled, ns */
 	std::atomic<uint32_t> unsent = 0;
 	uint32_t note_ids = 0; /* state */

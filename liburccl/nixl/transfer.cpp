@@ -180,12 +180,14 @@ bool transfer::step()
 void transfer::ended(const urccl_cqe &cqe)
 {
 	status s = outcome(cqe);
+	lock l(e.state, std::defer_lock);
 
+	if (alone || steps > 1)
+		l.lock();
 	if (cqe.flags & URCCL_CQE_MORE || steps == 1) {
 		settle(s, !(cqe.flags & URCCL_CQE_MORE));
 		return;
 	}
-	lock l(e.state);
 	done++;
 	if (s)
 		settle(s, false);
@@ -214,7 +216,7 @@ status transfer::outcome(const urccl_cqe &cqe)
 	return s == NOT_ALLOWED ? HELD : s;
 }
 
-/* The first failure counts. */
+/* The first failure counts. A transfer without a handle is gone afterwards; it needs state. */
 void transfer::settle(status s, bool quiet)
 {
 	result before = at;
@@ -224,7 +226,7 @@ void transfer::settle(status s, bool quiet)
 		return;
 	}
 	e.unsent--;
-	delete this;
+	e.owned.erase(this);
 }
 
 status transfer::look()

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lost PLUGIN TRANSPORT: memory of an agent that is lost, while nobody takes the event that says so.
- * Its transfers end with REMOTE_DISCONNECT, as those do that come later. */
+ * Its transfers end with REMOTE_DISCONNECT, as those do that come later. An agent may end while it
+ * connects. */
 #include "agents.h"
 
 static constexpr size_t SIZE = 4096;
@@ -27,6 +28,19 @@ static request *prepare(const std::string &blob, std::vector<memory *> &loaded)
 	add(0, here, there, 0, 0, SIZE);
 	CHECK(!sides[0].e->prepare(WRITE, here, there, "B", r, nullptr));
 	return r;
+}
+
+static void end_early(const entry_points *plugin, const char *transport)
+{
+	options custom = {{"transport", transport}};
+	engine_params p = {"C", "URCCL", &custom, false, 0, 0, false};
+	urccl_engine *e = plugin->create(&p);
+	std::string info;
+
+	CHECK(e && !e->failed);
+	CHECK(!sides[0].e->connection_info(info));
+	CHECK(!e->load_connection("A", info));
+	plugin->destroy(e);
 }
 
 int main(int argc, char **argv)
@@ -60,6 +74,7 @@ int main(int argc, char **argv)
 		CHECK(!sides[0].e->unload(m));
 	CHECK(!sides[0].e->disconnect("B"));
 	CHECK(!sides[0].e->deregister_memory(sides[0].own));
+	end_early(plugin, argv[2]);
 	plugin->destroy(sides[0].e);
 	return 0;
 }
