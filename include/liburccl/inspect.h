@@ -89,7 +89,8 @@ int urccl_measure(struct urccl *ctx, struct urccl_peer peer, const struct urccl_
 		  struct urccl_measurement *out);
 
 /* Writes the state of engines, rings and peers to fd as text. Never waits for an engine, takes
- * no lock; waits for fd. -EBADF and the like: fd takes nothing. */
+ * no lock; waits for fd. -EPIPE, -EBADF, -EAGAIN (fd does not block) and the like: fd did not take
+ * all of it. Raises no SIGPIPE. */
 int urccl_dump(struct urccl *ctx, int fd);
 
 #pragma GCC visibility pop

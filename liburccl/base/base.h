@@ -339,6 +339,24 @@ void text_add(struct text *t, const char *fmt, ...) __attribute__((format(printf
  * and adds to len itself. NULL: buf is full. */
 char *text_room(const struct text *t, size_t *room);
 
+/* Writes all len bytes to a descriptor of the program's without raising SIGPIPE. Waits as write()
+ * does. Returns 0 or -errno; -EAGAIN: it does not block and took only part. */
+int write_whole(int fd, const void *buf, size_t len);
+
+/* A text on its way to a descriptor. */
+struct out {
+	int fd;
+	/* The first error; what is added after it is dropped. */
+	int err;
+	uint32_t len;
+	char buf[2048];
+};
+
+/* Adds a piece; the bytes of one beyond sizeof(buf) are cut off. */
+void out_add(struct out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Writes the rest. Returns 0, or the first error. */
+int out_end(struct out *o);
+
 /* Reads the first line of a file without its newline, as far as it fits. Returns 0 or -errno. */
 int file_line(const char *path, char *to, size_t size);
 

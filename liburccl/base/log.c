@@ -47,6 +47,10 @@ void log_stderr(void *arg, int level, const char *text)
 		[URCCL_LOG_DEBUG] = "debug",
 	};
 
+	char line[LINE + 32];
+	int n = snprintf(line, sizeof(line), "liburccl: %s: %s\n", names[level], text);
+
 	(void)arg;
-	dprintf(STDERR_FILENO, "liburccl: %s: %s\n", names[level], text);
+	/* Nobody can be told that the log does not take the line. */
+	(void)write_whole(STDERR_FILENO, line, (size_t)n);
 }

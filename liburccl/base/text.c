@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that grow piece by piece, and the first line of a file. */
+/* Texts that grow piece by piece, texts to a descriptor, and the first line of a file. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -25,6 +27,69 @@ void text_add(struct text *t, const char *fmt, ...)
 	n = vsnprintf(to, room, fmt, args);
 	va_end(args);
 	t->len += n > 0 ? (size_t)n : 0;
+}
+
+int write_whole(int fd, const void *buf, size_t len)
+{
+	const struct timespec none = {0};
+	sigset_t broken, before, pending;
+	const char *at = buf;
+	int err = 0;
+
+	sigemptyset(&broken);
+	sigaddset(&broken, SIGPIPE);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &broken, &before);
+	while (len && !err) {
+		ssize_t n = write(fd, at, len);
+
+		if (n >= 0) {
+			at += n;
+			len -= (size_t)n;
+		} else if (errno != EINTR) {
+			err = -errno;
+		}
+	}
+	/* write() sends SIGPIPE to this thread alone: it is taken before the mask lets it in. */
+	if (err == -EPIPE && !sigismember(&pending, SIGPIPE))
+		sigtimedwait(&broken, NULL, &none);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
+}
+
+static void out_flush(struct out *o)
+{
+	if (!o->err)
+		o->err = write_whole(o->fd, o->buf, o->len);
+	o->len = 0;
+}
+
+void out_add(struct out *o, const char *fmt, ...)
+{
+	uint32_t tries;
+	va_list args;
+	int n = 0;
+
+	for (tries = 0; tries < 2; tries++) {
+		size_t room = sizeof(o->buf) - o->len;
+
+		va_start(args, fmt);
+		n = vsnprintf(o->buf + o->len, room, fmt, args);
+		va_end(args);
+		if (n < 0 || (size_t)n < room)
+			break;
+		if (!o->len)
+			n = sizeof(o->buf) - 1; /* longer than any text: cut off */
+		else
+			out_flush(o);
+	}
+	o->len += n > 0 ? (uint32_t)n : 0;
+}
+
+int out_end(struct out *o)
+{
+	out_flush(o);
+	return o->err;
 }
 
 int file_line(const char *path, char *to, size_t size)

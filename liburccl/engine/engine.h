@@ -271,7 +271,7 @@ enum urccl_enforced engine_remote_enforced(const struct engine_remote *r); /* an
 void engine_stats(const struct engine *e, struct urccl_stats *stats);
 /* Before engine_start(): a setting for dumps, numbered from 0. */
 void engine_export_setting(struct engine *e, uint32_t i, const char *text);
-int engine_dump(const struct engine *e, int fd); /* 0, or -errno if fd accepts nothing */
+int engine_dump(const struct engine *e, int fd); /* 0, or -errno if fd does not take all of it */
 const struct failures *engine_failures(const struct engine *e);
 
 #endif
