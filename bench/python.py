@@ -3,12 +3,15 @@
 """
 python.py [BUILD]: what the Python package adds to 8-byte writes over shm, run by the Python of
 `./dev python`: build/python/venv/bin/python bench/python.py. Each figure is the best of ROUNDS, as
-other programs only add to it; of an awaited write, and of urccl_perf's that waits by epoll, in
-turns, it is the best median. For compare.py the lines are "name value unit".
+other programs only add to it; of an awaited write, of the same by a future of the loop, as where an
+await has spun in vain, of a future that the reader of an eventfd ends, which this thread wrote, and
+of urccl_perf's write that waits by epoll, in turns, it is the best median. For compare.py the lines
+are "name value unit".
 """
 import array
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -16,6 +19,7 @@ import threading
 import time
 
 import liburccl
+from liburccl import aio
 
 ROUNDS = 20
 ENTRIES = 256
@@ -91,13 +95,46 @@ def beside(pair):
     return statistics.median(times), max(times)
 
 
-def awaited(pair):
+class Looped:
+    """Awaits an entry by the loop alone."""
+
+    def __init__(self, op):
+        self.op = op
+
+    def __await__(self):
+        while not self.op._known:
+            yield from aio.something(self.op)
+        return self.op.result()
+
+
+def awaited(pair, how=lambda op: op):
     async def main():
         times, ring, remote, source = [], pair.ring, pair.remote, pair.source
         for _ in range(AWAITS):
             begin = clock()
-            await ring.write(remote, source)
+            await how(ring.write(remote, source))
             times.append(clock() - begin)
+        return statistics.median(times)
+    return asyncio.run(main())
+
+
+def floor():
+    """What any completion costs that comes to a coroutine by a descriptor."""
+    async def main():
+        times, loop, fd = [], asyncio.get_running_loop(), os.eventfd(0, os.EFD_NONBLOCK)
+
+        def ready():
+            os.eventfd_read(fd)
+            future.set_result(None)
+        loop.add_reader(fd, ready)
+        for _ in range(AWAITS):
+            begin = clock()
+            future = loop.create_future()
+            os.eventfd_write(fd, 1)
+            await future
+            times.append(clock() - begin)
+        loop.remove_reader(fd)
+        os.close(fd)
         return statistics.median(times)
     return asyncio.run(main())
 
@@ -117,11 +154,11 @@ def main(build="build/release"):
     median, longest = (min(column) for column in zip(*(beside(pair) for _ in range(ROUNDS))))
     print(f"beside.median {median / 1e3:.1f} us")
     print(f"beside.longest {longest / 1e3:.1f} us", flush=True)
-    turns = [(awaited(pair), in_c(build)) for _ in range(ROUNDS)]
-    ours, theirs = (min(column) for column in zip(*turns))
-    print(f"awaited.python {ours / 1e3:.1f} us")
-    print(f"awaited.c {theirs / 1e3:.1f} us")
-    print(f"awaited.ratio {ours / theirs:.2f} times")
+    turns = [(awaited(pair), awaited(pair, Looped), floor(), in_c(build)) for _ in range(ROUNDS)]
+    best = [min(column) for column in zip(*turns)]
+    for name, value in zip(("python", "loop", "floor", "c"), best):
+        print(f"awaited.{name} {value / 1e3:.1f} us")
+    print(f"awaited.ratio {best[0] / best[3]:.2f} times")
     pair.near.close()
     pair.far.close()
 

@@ -127,6 +127,7 @@ static int open_with(Context *self, struct urccl_params *p)
 	Py_BEGIN_ALLOW_THREADS rc = urccl_open(p, &ctx);
 	Py_END_ALLOW_THREADS if (rc) return set_last_error(self->m, rc), -1;
 	self->ctx = ctx;
+	self->spin_us = p->spin_us;
 	link_add(&self->link, &self->m->contexts);
 	return 0;
 }

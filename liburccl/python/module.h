@@ -46,6 +46,7 @@ typedef struct {
 	PyObject *orphans;		/* list: memory of regions that could not be unregistered */
 	struct log *log;
 	PyObject *log_callable;		/* or NULL */
+	uint32_t spin_us;		/* as urccl_open() was told */
 } Context;
 
 typedef struct {
@@ -61,6 +62,9 @@ typedef struct {
 	uint32_t ncancels;		/* ops that wait for room for their CANCEL */
 	struct link flying;		/* Op.link: each holds a reference */
 	int attached;			/* asyncio's loops look at the fd: _detach(), _poke() */
+	uint32_t spun;			/* awaits in a row that needed no loop */
+	uint32_t missed;		/* awaits in a row that spun in vain */
+	uint32_t skip;			/* awaits to come that do not spin */
 } Ring;
 
 enum op_value {			/* what the result of an Op is */

@@ -90,9 +90,28 @@ class Asyncio(unittest.TestCase):
     async def wait_for(op):
         return await op
 
+    def test_awaits_that_need_no_loop_let_others_run(self):
+        p = self.pair
+
+        async def busy():
+            while True:
+                await p.ring.write(p.remote, p.source)
+
+        async def main():
+            with self.assertRaises(TimeoutError):
+                await asyncio.wait_for(busy(), 0.05)
+        self.run_in(main())
+
     def test_random_cancels_leave_nothing_behind(self):
+        self.cancels(self.pair)
+
+    def test_random_cancels_of_awaits_that_do_not_spin(self):
+        with Pair("shm", spin_us=0) as pair:
+            self.cancels(pair)
+
+    def cancels(self, p):
         """LIBURCCL_AWAITS=1000000 is the long form: minutes."""
-        p, rng = self.pair, random.Random(7)
+        rng = random.Random(7)
         awaits = int(os.environ.get("LIBURCCL_AWAITS", "3200"))
         ended = changed = 0
 

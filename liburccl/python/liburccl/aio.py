@@ -102,13 +102,15 @@ def cancelled(op: Op) -> Generator[Any, None, None]:
 
 
 def await_op(op: Op) -> Generator[Any, None, Any]:
-    while not op._known:
-        future = something(op)
-        if op._known:
-            break
-        try:
+    try:
+        if op._spin():
+            yield               # the loop runs what else is ready
+        while not op._known:
+            future = something(op)
+            if op._known:
+                break
             yield from future
-        except asyncio.CancelledError:
-            yield from cancelled(op)
-            raise
+    except asyncio.CancelledError:
+        yield from cancelled(op)
+        raise
     return op.result()
