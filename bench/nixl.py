@@ -5,10 +5,12 @@ nixl.py [--memory MIB] [--rounds N] [--segment DRAM|VRAM] [LABEL...]: transfers 
 this host, in its memory or in that of GPU 0 (by PyTorch), shuffled blocks: the time of transfer(),
 the time until the transfer is done and the CPU time of both processes (medians), and the latency of
 a notification. The same for each backend of the NIXL wheel that this Python has, in turn, and for
-Mooncake's engine over tcp where it is installed. `./dev nixl` makes a virtual environment in
-build/nixl for it.
+Mooncake's engine over tcp where it is installed. "File" is memory of sealed files, which the other
+process maps. `./dev nixl` makes a virtual environment in build/nixl for it.
 """
 import argparse
+import fcntl
+import mmap
 import multiprocessing
 import os
 import pathlib
@@ -24,8 +26,10 @@ sys.path = [p for p in sys.path if pathlib.Path(p or ".").resolve() != pathlib.P
 SHAPES = [(1, 4), (16, 4), (1024, 4), (16384, 4), (112000, 4), (1, 1152), (16, 1152), (298, 1152)]
 BACKENDS = {        # label: backend, environment
     "liburccl shm": ("URCCL", {"URCCL_TRANSPORT": "shm"}),
+    "liburccl shm, file": ("URCCL", {"URCCL_TRANSPORT": "shm", "BENCH_FILE": "1"}),
     "liburccl tcp": ("URCCL", {"URCCL_TRANSPORT": "tcp"}),
     "UCX": ("UCX", {"UCX_MODULES": "^ib"}),
+    "UCX without cma": ("UCX", {"UCX_MODULES": "^ib,cma"}),
     "UCX tcp": ("UCX", {"UCX_MODULES": "^ib", "UCX_TLS": "tcp"}),
     "LIBFABRIC": ("LIBFABRIC", {}),
     "Mooncake tcp": (None, {"MC_LOG_LEVEL": "ERROR"}),
@@ -34,23 +38,31 @@ WAYS = "WRITE", "READ"
 
 
 def make_memory(segment, size):
-    """What keeps it, and its address."""
+    """What keeps it, its address, and the text that it is registered with."""
     if segment == "VRAM":
         import torch
         memory = torch.zeros(size, dtype=torch.uint8, device="cuda:0")
         torch.cuda.synchronize()
-        return memory, memory.data_ptr()
+        return memory, memory.data_ptr(), ""
     import numpy
+    if "BENCH_FILE" in os.environ:
+        fd = os.memfd_create("bench", os.MFD_ALLOW_SEALING)
+        os.posix_fallocate(fd, 0, size)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS,
+                    fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        memory = numpy.frombuffer(mmap.mmap(fd, size), dtype=numpy.uint8)
+        memory[:] = 0
+        return memory, memory.ctypes.data, f"fd={fd}"
     memory = numpy.zeros(size, dtype=numpy.uint8)
-    return memory, memory.ctypes.data
+    return memory, memory.ctypes.data, ""
 
 
 class Nixl:
-    def __init__(self, backend, name, segment, address, size):
+    def __init__(self, backend, name, segment, address, size, text):
         from nixl._api import nixl_agent, nixl_agent_config
         self.name, self.segment = name, segment
         self.api = nixl_agent(name, nixl_agent_config(backends=[backend]))
-        self.api.register_memory([(address, size, 0, "")], segment)
+        self.api.register_memory([(address, size, 0, text)], segment)
 
     def metadata(self):
         return self.api.get_agent_metadata()
@@ -78,7 +90,7 @@ class Nixl:
 
 
 class Mooncake:
-    def __init__(self, _, name, segment, address, size):
+    def __init__(self, _, name, segment, address, size, text):
         from mooncake.engine import TransferEngine
         self.engine = TransferEngine()
         if self.engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", ""):
@@ -113,8 +125,8 @@ def engine(label, *arguments):
 
 
 def target(label, segment, size, pipe):
-    _memory, address = make_memory(segment, size)
-    mine = engine(label, "target", segment, address, size)
+    _memory, address, text = make_memory(segment, size)
+    mine = engine(label, "target", segment, address, size, text)
     pipe.send((mine.metadata(), address))
     if isinstance(mine, Nixl):
         mine.load(pipe.recv())
@@ -163,8 +175,8 @@ def measure(mine, pipe, handle, rounds):
 
 def initiator(label, segment, size, rounds, other, out):
     try:
-        _memory, here = make_memory(segment, size)
-        mine = engine(label, "initiator", segment, here, size)
+        _memory, here, text = make_memory(segment, size)
+        mine = engine(label, "initiator", segment, here, size, text)
         metadata, there = other.recv()
         if isinstance(mine, Nixl):
             other.send(mine.metadata())
@@ -201,11 +213,14 @@ def run(label, segment, size, rounds):
         end.start()
     there.close()
     rows, last = {}, "no answer"
-    while here.poll(300) and (row := here.recv()):
-        if len(row) == 1:
-            last = row[0]
-        else:
-            rows[row[:3]] = row[3]
+    try:
+        while here.poll(300) and (row := here.recv()):
+            if len(row) == 1:
+                last = row[0]
+            else:
+                rows[row[:3]] = row[3]
+    except EOFError:
+        last = "the process crashed"
     for end in ends:
         end.kill()
         end.join()

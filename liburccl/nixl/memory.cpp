@@ -2,6 +2,8 @@
 /* Memory: registered here, or described by a peer's public data. */
 #include "plugin.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static constexpr uint64_t FORMAT = 1;
@@ -21,6 +23,10 @@ status urccl_engine::register_memory(const blob_range &what, const segment_type 
 
 	if (type != DRAM && type != VRAM)
 		return NOT_SUPPORTED;
+	/* The program's text may name the file that is mapped there, which agents of this host then
+	 * map too. */
+	if (type == DRAM)
+		sscanf(what.blob.c_str(), "fd=%" SCNd32 ",offset=%" SCNu64, &range.fd, &range.fd_off);
 	int res = urccl_register(ctx, &range, 1, rights, &region);
 	if (res == -EACCES)
 		res = urccl_register(ctx, &range, 1, rights = URCCL_RIGHT_READ, &region);

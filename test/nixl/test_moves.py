@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every byte of transfers of all shapes, in one process and between two, over shm and tcp."""
+import fcntl
+import mmap
 import os
 import random
 import unittest
@@ -118,6 +120,24 @@ class Moves(unittest.TestCase):
         a.load(b.metadata())
         self.assertEqual(a.move_first("READ", late.ctypes.data, "B"), "DONE")
         self.assertEqual(a.bytes()[:4096], late.tobytes())
+
+    def test_a_memory_file_is_reached_by_its_descriptor(self):
+        size, skipped = 1 << 20, 4096
+        fd = os.memfd_create("test", os.MFD_ALLOW_SEALING)
+        self.addCleanup(os.close, fd)
+        os.posix_fallocate(fd, 0, size)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS,
+                    fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        mapped = numpy.frombuffer(mmap.mmap(fd, size), dtype=numpy.uint8)
+        a, b = agents.Agent("A", transport="shm"), agents.Agent("B", transport="shm")
+        address = mapped.ctypes.data + skipped
+        b.api.register_memory([(address, size - skipped, 0, f"fd={fd},offset={skipped}")], "DRAM")
+        agents.both_load(a, b)
+        a.fill(3)
+        self.assertEqual(a.move_first("WRITE", address, "B", size - skipped), "DONE")
+        self.assertEqual(mapped[skipped:].tobytes(), a.bytes()[:size - skipped])
+        with self.assertRaises(Exception):      # that file is not mapped there
+            b.api.register_memory([(b.address, 4096, 0, f"fd={fd}")], "DRAM")
 
     def test_a_cost_is_estimated(self):
         a, b = agents.Agent("A"), agents.Agent("B")
