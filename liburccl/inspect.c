@@ -153,12 +153,14 @@ static const char *gpu_route(const struct device *dev, int is_staged)
 }
 
 /* The same for entries of peers. */
-static const char *gpu_peers_route(const struct device *dev, int may_bounce)
+static const char *gpu_peers_route(const struct device *dev, int is_staged, int may_bounce)
 {
 	if (dev->caps & CAP_GPU)
 		return may_bounce ? "peers reach it by CUDA IPC, or by relay where CUDA does not "
 				    "share it"
 				  : "peers reach it by CUDA IPC if CUDA shares it";
+	if (!is_staged)
+		return "peers reach it by the device";
 	return may_bounce ? "peers reach it by relay"
 			  : "peers do not reach it, as bounce=no forbids the relay";
 }
@@ -167,16 +169,17 @@ static void plan_gpu(struct urccl *ctx, const struct urccl_region_info *info, st
 {
 	int may_bounce = ctx->settings.p.bounce != URCCL_ALLOW_NO;
 	uint32_t i, transport, last = URCCL_TRANSPORT_NONE;
+	int is_staged;
 
 	text_add(t, "memory of GPU %u", info->device - 1);
 	for (i = 0; i < ctx->ndevices; i++) {
 		const struct device *dev = ctx->devices[i];
 
 		transport = dev->ops->transport;
+		is_staged = info->staged >> transport & 1;
 		if (transport != last)
-			text_add(t, "; %s: %s; %s", dev->ops->name,
-				 gpu_route(dev, info->staged >> transport & 1),
-				 gpu_peers_route(dev, may_bounce));
+			text_add(t, "; %s: %s; %s", dev->ops->name, gpu_route(dev, is_staged),
+				 gpu_peers_route(dev, is_staged, may_bounce));
 		last = transport;
 	}
 	text_add(t, "\n");

@@ -58,6 +58,9 @@ enum device_caps {
 	CAP_GPU = 1 << 7,		/* its reg takes memory of GPUs; peers reach it unless
 					 * expose or import returns -EOPNOTSUPP; a chunk whose key
 					 * is of a GPU may have GPU_PIECES pieces */
+	CAP_GPU_DIRECT = 1 << 8,	/* its reg may take memory of GPUs, as the device itself
+					 * reads and writes it. Where it fails, the engine stages
+					 * and relays those bytes */
 };
 
 /* Embedded at the start of each backend's own device and ep. */
@@ -363,6 +366,12 @@ struct backend {
 	 * second. */
 	int (*is_stuck)(struct device *dev, uint64_t since);
 };
+
+/* 1: peers reach all of m by the device; 0: some of it by our engine alone. */
+static inline int device_reaches(const struct device *dev, const struct memory *m)
+{
+	return dev->caps & CAP_GPU || !(m->staged >> dev->index & 1);
+}
 
 static inline uint32_t device_mrs(struct device *dev, uint32_t *most)
 {

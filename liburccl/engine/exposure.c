@@ -29,7 +29,7 @@ static int expose(struct engine *e, struct exposure *x, void *key)
 	if (gpu && relay_make(x->peer))
 		return -ENOMEM;
 	e->gpus |= (uint32_t)gpu;
-	if (!gpu || x->ep->dev->caps & CAP_GPU)
+	if (device_reaches(x->ep->dev, x->memory))
 		n = x->ep->dev->ops->expose(x, key, KEY_MAX);
 	x->exposed = n >= 0;
 	if (gpu && n == -EOPNOTSUPP && e->config.params->bounce != URCCL_ALLOW_NO)

@@ -66,6 +66,7 @@ enum cuda_number {
 	CUDA_MEMORY_HOST = 1,
 	CUDA_MEMORY_DEVICE = 2,
 	CUDA_HANDLE_POSIX_FD = 1,
+	CUDA_RANGE_DMA_BUF_FD = 1,
 	CUDA_LOCATION_DEVICE = 1,
 	CUDA_ACCESS_READ_WRITE = 3,
 	CUDA_HOST_PORTABLE = 1,
@@ -140,6 +141,8 @@ struct cuda_access {
 	X(MemSetAccess, "", (uint64_t ptr, size_t len, const struct cuda_access *access,           \
 			     size_t n))                                                            \
 	X(MemRelease, "", (uint64_t handle))                                                       \
+	X(MemGetHandleForAddressRange, "", (void *handle, uint64_t ptr, size_t len, int type,      \
+					    uint64_t flags))                                       \
 	X(ModuleLoadData, "", (void **module, const void *image))                                  \
 	X(ModuleUnload, "", (void *module))                                                        \
 	X(ModuleGetFunction, "", (void **function, void *module, const char *name))                \
@@ -243,5 +246,6 @@ int cuda_export(void *ctx, uint64_t addr, struct gpu_share *out);
 int cuda_import(void *ctx, const struct gpu_share *share, uint64_t *addr);
 int cuda_unimport(void *ctx, const struct gpu_share *share, uint64_t addr);
 int cuda_peer_enable(void *ctx, void *other);
+int cuda_dmabuf(void *ctx, uint64_t addr, uint64_t len, int *fd);
 
 #endif

@@ -165,4 +165,5 @@ const struct gpu_api gpu_cuda = {
 	.import_memory = cuda_import,
 	.unimport_memory = cuda_unimport,
 	.peer_enable = cuda_peer_enable,
+	.dmabuf = cuda_dmabuf,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles of memory for other processes. cudaMalloc() memory has a legacy handle; memory that was
- * mapped by hand a descriptor, if it was made so. */
+ * mapped by hand a descriptor, if it was made so. dma-bufs are for devices of RDMA. */
 #include <unistd.h>
 
 #include "gpu/cuda_driver.h"
@@ -157,4 +157,11 @@ int cuda_peer_enable(void *ctx, void *other)
 	const struct cuda_ctx *c = ctx, *to = other;
 
 	return c->cuda->CtxEnablePeerAccess(to->ctx, 0);
+}
+
+int cuda_dmabuf(void *ctx, uint64_t addr, uint64_t len, int *fd)
+{
+	const struct cuda_ctx *c = ctx;
+
+	return c->cuda->MemGetHandleForAddressRange(fd, addr, len, CUDA_RANGE_DMA_BUF_FD, 0);
 }

@@ -219,6 +219,16 @@ int gpu_export(struct gpu_dev *dev, uint64_t addr, struct gpu_share *out, int *c
 	return dev_leave(dev, *code);
 }
 
+int gpu_dmabuf(struct gpu_dev *dev, uint64_t addr, uint64_t len, int *fd)
+{
+	int code, err = dev->about.dmabufs ? dev_enter(dev, &code) : -EOPNOTSUPP;
+
+	if (err)
+		return err;
+	code = dev->api->dmabuf(dev->ctx, addr, len, fd);
+	return dev_leave(dev, code);
+}
+
 int gpu_peer_enable(struct gpu_dev *dev, struct gpu_dev *other, int *code)
 {
 	int err;

@@ -305,6 +305,10 @@ struct gpu_share {
  * shared (for example cudaMallocAsync() memory). */
 int gpu_export(struct gpu_dev *dev, uint64_t addr, struct gpu_share *out, int *code);
 
+/* Helper. A dma-buf of whole pages of its memory, for devices of RDMA; the caller closes it. 0, or
+ * -errno: CUDA, or the kernel's driver, has none. */
+int gpu_dmabuf(struct gpu_dev *dev, uint64_t addr, uint64_t len, int *fd);
+
 /* Memory of malloc(). The owner leaves it alone until gpu_import_done(). */
 struct gpu_import {
 	struct msg msg, end;		/* the copy thread's */

@@ -22,9 +22,10 @@ enum extent_read {
  * between only users and read change. */
 struct extent {
 	uint64_t addr, len;
-	uint64_t fd_off;		/* as in its spans */
-	int	 fd;
-	uint32_t is_dmabuf;		/* likewise; fd is the extent's own duplicate */
+	uint64_t fd_off;		/* as in its spans; DEVICE: of the first byte in fd */
+	int	 fd;			/* DEVICE: a dma-buf of it that devices may register; set
+					 * by the registering thread; -1: none */
+	uint32_t is_dmabuf;		/* as in its spans; fd is the extent's own duplicate */
 	uint32_t rights;		/* enum urccl_rights of the region it was made for */
 	uint32_t users;			/* control thread: pieces of regions */
 	uint32_t known;			/* devices have registered it; set by the registering
@@ -75,6 +76,12 @@ struct memory {
 	uint32_t nspans;
 	struct span spans[];		/* by start, without gaps */
 };
+
+/* 1: its fd is a dma-buf, and its own. */
+static inline int extent_has_dmabuf(const struct extent *x)
+{
+	return x->is_dmabuf || (x->kind == GPU_MEMORY_DEVICE && x->fd >= 0);
+}
 
 /* 1: some of it is known not to be host memory. */
 static inline int memory_is_device(const struct memory *m)

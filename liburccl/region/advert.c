@@ -127,8 +127,7 @@ static struct region *advert_region(struct control *c, const struct urccl_advert
 /* 1: the device reaches the region's memory, or may use staging buffers for GPU memory. */
 static int grant_may(const struct control *c, const struct region *r, const struct device *dev)
 {
-	return dev->caps & CAP_GPU || !memory_has_gpu(r->memory) ||
-	       c->config.params->bounce != URCCL_ALLOW_NO;
+	return device_reaches(dev, r->memory) || c->config.params->bounce != URCCL_ALLOW_NO;
 }
 
 int grant_request(struct control *c, struct peer *p, const struct wire_key_req *req)

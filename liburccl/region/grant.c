@@ -377,8 +377,7 @@ static int grant_expose(struct control *c, struct grant *g, struct path *path)
 
 	g->dev = path->rail.ep->dev;
 	/* Memory that peers reach only through our engine needs no pin. */
-	if (g->dev->caps & CAP_PIN &&
-	    (g->dev->caps & CAP_GPU || !memory_has_gpu(g->region->memory)))
+	if (g->dev->caps & CAP_PIN && device_reaches(g->dev, g->region->memory))
 		rc = pin_get(c, g);
 	if (rc == -EINPROGRESS)
 		return 0;

@@ -181,8 +181,8 @@ static struct extent *extent_find(struct control *c, const struct extent *like)
 		return NULL;
 	a = memory_span(m, memory_offset(m, like->addr, 1))->extent;
 	if (a->addr > like->addr || a->addr + a->len < like->addr + like->len ||
-	    like->rights & ~a->rights || a->fd != like->fd || a->kind != like->kind ||
-	    a->gpu_id != like->gpu_id)
+	    like->rights & ~a->rights || a->kind != like->kind || a->gpu_id != like->gpu_id ||
+	    (a->kind != GPU_MEMORY_DEVICE && a->fd != like->fd))
 		return NULL;
 	return a;
 }
@@ -408,10 +408,21 @@ static void extent_hold(struct control *c, const struct extent *a, int on)
 	}
 }
 
-/* Devices without CAP_GPU do not learn of GPU memory: its bytes are staged for them. */
+/* Memory of a GPU is staged for devices that do not register it. */
 static int device_takes(const struct device *dev, const struct extent *a)
 {
-	return a->kind != GPU_MEMORY_DEVICE || dev->caps & CAP_GPU;
+	return a->kind != GPU_MEMORY_DEVICE || dev->caps & CAP_GPU || a->direct >> dev->index & 1;
+}
+
+/* Bit per device that may access memory of GPUs itself. */
+static uint32_t devices_direct(const struct control *c)
+{
+	uint32_t i, bits = 0;
+
+	for (i = 0; i < c->config.ndevices; i++)
+		if (c->config.devices[i]->caps & CAP_GPU_DIRECT)
+			bits |= 1u << i;
+	return bits;
 }
 
 /* Unregisters it at the first n devices. 0, or the first -errno. */
@@ -452,18 +463,20 @@ static int extent_reg(struct control *c, struct extent *a, struct control_error 
 	uint32_t i;
 	int rc;
 
+	a->direct = a->kind == GPU_MEMORY_DEVICE ? devices_direct(c) : UINT32_MAX;
 	if (a->kind != GPU_MEMORY_HOST && extent_gpu(c, a, t))
 		return t->res;
 	for (i = 0; i < c->config.ndevices; i++) {
 		struct device *dev = c->config.devices[i];
 
 		rc = device_takes(dev, a) ? dev->ops->reg(dev, a) : 0;
-		if (rc) {
+		if (rc && a->kind == GPU_MEMORY_DEVICE && dev->caps & CAP_GPU_DIRECT) {
+			a->direct &= ~(1u << i);
+		} else if (rc) {
 			(void)extent_unreg(c, a, i);
 			return reg_refused(dev, a, rc, t);
 		}
 	}
-	a->direct = a->kind == GPU_MEMORY_DEVICE ? 0 : UINT32_MAX;
 	a->known = 1;
 	return 0;
 }
@@ -574,7 +587,7 @@ void extents_free(struct control *c, struct region *r)
 		struct extent *a = r->extents[--r->nextents];
 
 		extent_hold(c, a, 0);
-		if (a->is_dmabuf)
+		if (extent_has_dmabuf(a))
 			close(a->fd);
 		free(a);
 	}

@@ -5,6 +5,7 @@
  * closed. Its first half is for peers: it consists of runs of slots, and each run belongs to one
  * peer at a time. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "region/private.h"
 
@@ -128,6 +129,17 @@ static int staging_make(struct control *c, struct gpu_dev *gpu, struct control_e
 	return 0;
 }
 
+/* Devices register memory without one by its address. */
+static void extent_dmabuf(struct extent *a)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = a->addr & ~(page - 1);
+	uint64_t end = (a->addr + a->len + page - 1) & ~(page - 1);
+
+	if (gpu_dmabuf(a->gpu, from, end - from, &a->fd))
+		a->fd = -1;
+	a->fd_off = a->addr - from;
+}
+
 int extent_gpu(struct control *c, struct extent *a, struct control_error *t)
 {
 	struct staging *s = &c->staging;
@@ -141,6 +153,8 @@ int extent_gpu(struct control *c, struct extent *a, struct control_error *t)
 	pthread_mutex_lock(&s->lock);
 	rc = staging_make(c, a->gpu, t);
 	pthread_mutex_unlock(&s->lock);
+	if (!rc && a->direct)
+		extent_dmabuf(a);
 	return rc;
 }
 

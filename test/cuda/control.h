@@ -43,6 +43,10 @@ int cuda_double_set(const char *words);
  * begins with `function`; NULL: of all. */
 unsigned long cuda_double_calls(const char *thread, const char *function);
 
+/* The len bytes of device memory at addr, for doubles of devices of RDMA that find them as
+ * nvidia_peermem does; NULL: there are none in one piece. */
+unsigned char *cuda_double_view(unsigned long addr, unsigned long len);
+
 /* Calls of the calling thread. */
 unsigned long cuda_double_calls_here(void);
 

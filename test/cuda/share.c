@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include "control.h"
 #include "double.h"
 
 #define HANDLE_MARK 0x6370692d61647563ull
@@ -138,6 +139,19 @@ EXPORT int cuIpcCloseMemHandle(uint64_t addr)
 		span_free(s);
 	unlock();
 	return 0;
+}
+
+EXPORT unsigned char *cuda_double_view(unsigned long addr, unsigned long len)
+{
+	const struct span *s;
+	uint8_t *view = NULL;
+
+	lock();
+	s = span_at(addr);
+	if (s && s->kind != SPAN_FREED && is_device(s) && len <= s->len - (addr - s->addr))
+		view = s->view + (addr - s->addr);
+	unlock();
+	return view;
 }
 
 /* A file that can be mapped: the double of libibverbs takes it for a dma-buf. It begins where the

@@ -19,7 +19,8 @@
  * posted=1 what is written to a dma-buf is acknowledged and not there: a READ of the same region
  * pushes it, as on the way to a GPU, and nothing else does. With posted=2 it is so of all memory:
  * a READ of any of the host's pushes what that device wrote to the host's. Of a region with
- * IBV_ACCESS_RELAXED_ORDERING what was written last is there first then.
+ * IBV_ACCESS_RELAXED_ORDERING what was written last is there first then. With peermem=1 memory of
+ * the stand-in for libcuda is registered by its address, too.
  */
 #ifndef DOUBLE_H
 #define DOUBLE_H
@@ -107,12 +108,12 @@ struct region {
 	struct ibv_mr mr;
 	uint64_t iova;
 	unsigned int access;
-	void *mapped; /* a dma-buf's, from the begin of a page on */
-	size_t mapped_len;
+	void *mapped; /* a device's, from the begin of a page on; a dma-buf: mapped here */
+	size_t mapped_len; /* 0: it is not unmapped */
 };
 
 extern pthread_mutex_t double_lock; /* of all */
-extern uint32_t double_late, double_regions, double_posted;
+extern uint32_t double_late, double_regions, double_posted, double_peermem;
 extern struct qp *double_qps;
 
 /* device.c */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory regions. A key is a place in their table and how often that was used, in the low byte. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <sys/mman.h>
 #include "double.h"
@@ -36,6 +37,22 @@ static int is_there(uint64_t addr, uint64_t len, int writable)
 	return at >= addr + len;
 }
 
+/* As nvidia_peermem would find it, or NULL. */
+static unsigned char *device_view(uint64_t addr, uint64_t len)
+{
+	const char *so = double_peermem ? getenv("URCCL_TEST_CUDA_SO") : NULL;
+	void *cuda = so ? dlopen(so, RTLD_NOW | RTLD_NOLOAD) : NULL, *found;
+	unsigned char *(*view)(unsigned long addr, unsigned long len);
+
+	if (!cuda)
+		return NULL;
+	found = dlsym(cuda, "cuda_double_view");
+	MUST(found);
+	memcpy(&view, &found, sizeof(view));
+	dlclose(cuda);
+	return view(addr, len);
+}
+
 static struct ibv_mr *add(struct region *r)
 {
 	struct nic *n = context_nic(r->mr.context);
@@ -62,13 +79,15 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 				       unsigned int access)
 {
 	unsigned int writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	unsigned char *view;
 	struct region *r;
 
 	if (access & IBV_ACCESS_REMOTE_WRITE && !(access & IBV_ACCESS_LOCAL_WRITE)) {
 		errno = EINVAL;
 		return NULL;
 	}
-	if (!is_there((uintptr_t)addr, length, !!(access & writes))) {
+	view = device_view((uintptr_t)addr, length);
+	if (!view && !is_there((uintptr_t)addr, length, !!(access & writes))) {
 		errno = EFAULT;
 		return NULL;
 	}
@@ -77,7 +96,8 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 		return NULL;
 	r->mr.context = pd->context;
 	r->mr.pd = pd;
-	r->mr.addr = addr;
+	r->mapped = view;
+	r->mr.addr = view ? view : addr;
 	r->mr.length = length;
 	r->iova = iova;
 	r->access = access;
@@ -134,7 +154,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 	regions[mr->lkey >> 8] = NULL;
 	context_nic(mr->context)->nregions--;
 	pthread_mutex_unlock(&double_lock);
-	if (r->mapped)
+	if (r->mapped_len)
 		munmap(r->mapped, r->mapped_len);
 	free(mr);
 	return 0;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include "double.h"
 
-uint32_t double_late, double_regions, double_posted;
+uint32_t double_late, double_regions, double_posted, double_peermem;
 struct qp *double_qps;
 
 static struct qp *numbered[QPS];
@@ -17,6 +17,7 @@ __attribute__((constructor)) static void begin(void)
 	const char *regions = words ? strstr(words, "regions=") : NULL;
 
 	double_late = late ? (uint32_t)strtoul(late + 5, NULL, 0) : 0;
+	double_peermem = words && strstr(words, "peermem=1");
 	double_posted = posted ? (uint32_t)strtoul(posted + 7, NULL, 0) : 0;
 	double_regions = regions ? (uint32_t)strtoul(regions + 8, NULL, 0) : MRS;
 }
@@ -58,8 +59,10 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 	}
 	c->entries = calloc((size_t)cqe, sizeof(*c->entries));
 	MUST(c->entries);
-	c->cq = (struct ibv_cq){
-		.context = context, .channel = channel, .cq_context = owner, .cqe = cqe};
+	c->cq = (struct ibv_cq){.context = context,
+				.channel = channel,
+				.cq_context = owner,
+				.cqe = cqe};
 	return &c->cq;
 }
 
@@ -373,10 +376,10 @@ int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 			rc = ENOMEM;
 			break;
 		}
-		q->receives[q->rposted++ % q->cap.max_recv_wr] = (struct receive){
-			.wr_id = wr->wr_id,
-			.nsges = wr->num_sge,
-			.sge = wr->num_sge ? wr->sg_list[0] : (struct ibv_sge){0}};
+		q->receives[q->rposted++ % q->cap.max_recv_wr] =
+			(struct receive){.wr_id = wr->wr_id,
+					 .nsges = wr->num_sge,
+					 .sge = wr->num_sge ? wr->sg_list[0] : (struct ibv_sge){0}};
 	}
 	if (qp->state == IBV_QPS_ERR)
 		qp_break(q);

@@ -43,6 +43,7 @@
 struct verbs_mr {
 	uint64_t addr, each; /* the extent is divided every `each` bytes, from addr on */
 	uint32_t n;
+	int by_addr;   /* no dma-buf, though the extent has one */
 	int unread;    /* the CPU cannot read all of it: verbs_local.unread */
 	int read_only; /* some of it is read-only */
 	struct ibv_mr *mr[];
@@ -62,7 +63,7 @@ static struct ibv_mr *mr_ask(struct verbs_device *d, const struct extent *x, uin
 	struct ibv_mr *mr;
 
 	errno = 0;
-	if (x->is_dmabuf)
+	if (extent_has_dmabuf(x) && d->lib.reg_dmabuf_mr)
 		mr = d->lib.reg_dmabuf_mr(d->pd, x->fd_off + (addr - x->addr), len, iova, x->fd,
 					  (int)access);
 	else
@@ -166,6 +167,16 @@ static int is_unread(struct extent *x)
 	return x->read != EXTENT_READ;
 }
 
+/* The extent as this device registers it: perhaps without its dma-buf. */
+static struct extent extent_as(const struct extent *x, const struct verbs_mr *m)
+{
+	struct extent as = *x;
+
+	if (m && m->by_addr)
+		as.fd = -1;
+	return as;
+}
+
 static struct verbs_mr *mr_new(const struct verbs_device *d, const struct extent *x)
 {
 	uint64_t each = cut_at(d, x->addr, x->len), addr = x->addr;
@@ -181,16 +192,13 @@ static struct verbs_mr *mr_new(const struct verbs_device *d, const struct extent
 	return m;
 }
 
-int verbs_reg(struct device *dev, struct extent *x)
+/* 0, or the errno of the piece that failed, and none is left. */
+static int reg_pieces(struct verbs_device *d, const struct extent *x, struct verbs_mr *m)
 {
-	struct verbs_device *d = verbs_device(dev);
 	unsigned int access = IBV_ACCESS_LOCAL_WRITE | relaxed(d, x->rights);
-	struct verbs_mr *m = mr_new(d, x);
 	uint64_t at, len;
 	int err;
 
-	if (!m)
-		return fail(-ENOMEM, "ib: no memory for an extent's registrations");
 	for (at = x->addr; at < x->addr + x->len; at += len) {
 		len = m->each - (at - m->addr) % m->each;
 		len = len < x->addr + x->len - at ? len : x->addr + x->len - at;
@@ -204,11 +212,33 @@ int verbs_reg(struct device *dev, struct extent *x)
 		}
 		err = errno;
 		(void)mrs_free(d, m->mr, &m->n);
+		return err;
+	}
+	m->read_only = !access;
+	return 0;
+}
+
+/* Without a dma-buf the module nvidia_peermem of the kernel finds the pages of a GPU. */
+int verbs_reg(struct device *dev, struct extent *x)
+{
+	struct verbs_device *d = verbs_device(dev);
+	struct verbs_mr *m = mr_new(d, x);
+	struct extent as;
+	int err;
+
+	if (!m)
+		return fail(-ENOMEM, "ib: no memory for an extent's registrations");
+	err = reg_pieces(d, x, m);
+	if (err && x->kind == GPU_MEMORY_DEVICE && extent_has_dmabuf(x)) {
+		m->by_addr = 1;
+		as = extent_as(x, m);
+		err = reg_pieces(d, &as, m);
+	}
+	if (err) {
 		free(m);
 		return reg_failed(d, x, err);
 	}
-	m->unread = x->is_dmabuf || is_unread(x);
-	m->read_only = !access;
+	m->unread = x->is_dmabuf || x->kind == GPU_MEMORY_DEVICE || is_unread(x);
 	x->mr[dev->index] = m;
 	return 0;
 }
@@ -401,11 +431,13 @@ static int pin_pieces(struct verbs_device *d, const struct pin *p, struct verbs_
 {
 	unsigned int access = access_of(p->rights) | relaxed(d, p->memory->rights);
 	const struct extent *x;
+	struct extent as;
 	uint64_t at, addr, run;
 
 	for (at = 0; at < p->len; at += run) {
 		run = run_at(d, p->memory, p->off + at, p->len - at, &x, &addr);
-		made->mr[made->n] = mr_make(d, x, addr, run, addr & IOVA_MASK, access);
+		as = extent_as(x, x->mr[d->dev.index]);
+		made->mr[made->n] = mr_make(d, &as, addr, run, addr & IOVA_MASK, access);
 		if (!made->mr[made->n])
 			return -errno;
 		made->n++;

@@ -202,7 +202,7 @@ static int verbs_device_open(struct verbs_device *d, const struct device_config 
 		 d->port.name, gid_text(&d->port.ends[0], gid));
 	d->dev.about = d->about;
 	d->dev.caps = CAP_FAILOVER | CAP_ERROR_KILLS_EP | CAP_PIN | CAP_SLOW_REG | CAP_BY_PAGES |
-		      (d->lib.reg_dmabuf_mr ? CAP_DMABUF : 0);
+		      CAP_GPU_DIRECT | (d->lib.reg_dmabuf_mr ? CAP_DMABUF : 0);
 	d->dev.bytes_per_s = verbs_port_speed(&d->port);
 	return 0;
 }

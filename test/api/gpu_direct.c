@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices of RDMA read and write memory of GPUs themselves: by a dma-buf of CUDA, or by the address
+ * with nvidia_peermem. No byte passes through memory of the library, so that bounce=no forbids
+ * nothing. Of what they do not register the bytes are staged and relayed. UNREGISTER gives the
+ * memory back while the peer still has its key. */
+#include <string.h>
+#include "relay.h"
+
+#define LEN   (3u << 20)
+#define SMALL 5000u /* begins in the middle of a page: CUDA gives no dma-buf of it */
+
+static const uint32_t bounces = URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_BOUNCE_REMOTE;
+
+static struct pair p;
+static int has_peermem, has_dmabuf;
+
+static int is_direct(uint64_t len)
+{
+	return has_peermem || (has_dmabuf && len >= 1u << 20);
+}
+
+static void check_region(struct side *s, struct urccl_region region, uint64_t len)
+{
+	struct urccl_region_info info = {.size = sizeof(info)};
+
+	CHECK_EQ(urccl_get_region_info(s->ctx, region, &info), 0);
+	CHECK_EQ(info.device, s == &p.a && device_cuda.gpus > 1 ? 2 : 1);
+	CHECK_EQ(!(info.staged >> URCCL_TRANSPORT_IB & 1), is_direct(len));
+}
+
+static void move(struct urccl_sqe *sqe, uint64_t len)
+{
+	struct urccl_cqe cqe = pair_run(&p, &p.a, sqe);
+
+	CHECK_EQ(cqe.res, (int64_t)len);
+	CHECK_EQ(cqe.path & URCCL_PATH_TRANSPORT, URCCL_TRANSPORT_IB);
+	CHECK_EQ(!(cqe.path & bounces), is_direct(len));
+}
+
+/* There and back, in one piece that nothing else is around. */
+static void round_trip(const struct device_target *t, const struct relay_local *m, uint64_t len)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	relay_fill(m, 0, len, len);
+	urccl_prep_write(sqe, t->remote, relay_at(m, 0), len, 0);
+	move(sqe, len);
+	CHECK(device_check(t->device, len, 0, len));
+	relay_fill(m, 0, len, 1);
+	sqe = side_sqe(&p.a);
+	urccl_prep_read(sqe, t->remote, relay_at(m, 0), len, 0);
+	move(sqe, len);
+	CHECK(relay_holds(m, 0, len, len));
+}
+
+static void in_parts(const struct device_target *t, const struct relay_local *m)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+
+	device_fill(t->device, LEN, 0, 4);
+	relay_fill(m, 0, LEN, 5);
+	urccl_prep_write(sqe, t->remote, relay_at(m, 4099), 8191, 65537);
+	CHECK_EQ(pair_run(&p, &p.a, sqe).res, 8191);
+	CHECK(device_check(t->device, 65537, 0, 4));
+	CHECK(device_check(t->device + 65537, 8191, 4099, 5));
+	CHECK(device_check(t->device + 65537 + 8191, LEN - 65537 - 8191, 65537 + 8191, 4));
+}
+
+/* Memory of the host at this side, which every device reaches. */
+static void from_host(const struct device_target *t, uint64_t len)
+{
+	struct relay_local host = relay_ordinary(len);
+	struct urccl_region region = side_register(&p.a, host.host, len, 0);
+
+	if (is_direct(len) || p.params.bounce != URCCL_ALLOW_NO)
+		round_trip(t, &host, len);
+	CHECK_EQ(urccl_unregister(p.a.ctx, region), 0);
+	free(host.host);
+}
+
+static void taken_back(const struct device_target *t, const struct relay_local *m)
+{
+	struct urccl_sqe *sqe = side_sqe(&p.a);
+	struct urccl_cqe cqe;
+
+	CHECK_EQ(urccl_unregister(p.b.ctx, t->region), 0);
+	device_fill(t->device, LEN, 0, 6);
+	urccl_prep_write(sqe, t->remote, relay_at(m, 0), LEN, 0);
+	cqe = pair_run(&p, &p.a, sqe);
+	CHECK(cqe.res < 0);
+	CHECK(device_check(t->device, LEN, 0, 6));
+	device_free(t->device);
+}
+
+static void lengths(uint64_t len)
+{
+	struct relay_local m = relay_device(len);
+	struct device_target t;
+	struct urccl_region region;
+
+	device_target_open(&p, &t, len);
+	region = side_register(&p.a, relay_at(&m, 0), len, 0);
+	check_region(&p.a, region, len);
+	check_region(&p.b, t.region, len);
+	round_trip(&t, &m, len);
+	from_host(&t, len);
+	if (len == LEN) {
+		in_parts(&t, &m);
+		taken_back(&t, &m);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *cuda = getenv("URCCL_TEST_CUDA"), *shim = getenv("SHIM");
+
+	has_dmabuf = !cuda || !strstr(cuda, "nodmabuf");
+	has_peermem = shim && strstr(shim, "peermem=1");
+	device_load();
+	pair_options(&p, argc, argv);
+	if (is_direct(LEN))
+		p.params.bounce = is_direct(SMALL) ? URCCL_ALLOW_NO : p.params.bounce;
+	pair_open(&p);
+	lengths(SMALL);
+	lengths(LEN);
+	pair_close(&p);
+	return 0;
+}
