@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather [--seconds S]: 10,000 scattered blocks from this process's GPU to memory of another
- * process, on a second GPU where there is one: by a raw kernel, by the raw batch call and by one
- * paged entry of liburccl, in turn, so that all see the same machine; on an idle GPU and beside
- * matrix products. Medians. Then the time to submit a paged entry of 100,000 blocks.
+ * gather [--seconds S] [--host]: 10,000 scattered blocks from this process's GPU to memory of
+ * another process, on a second GPU where there is one: by a raw kernel, by the raw batch call and
+ * by one paged entry of liburccl, in turn, so that all see the same machine; on an idle GPU and
+ * beside matrix products. Medians. Those in a row follow an entry at once; the others find the
+ * library asleep. Then the time to submit a paged entry of 100,000 blocks.
+ *
+ * --host: blocks of pinned memory to the peer's GPU and back, by the kernel and the library.
  */
 #include "gather.h"
 
@@ -43,6 +46,7 @@ static struct urccl_region region;
 static char *local, *raw_there;
 static std::vector<uint32_t> here(N), there(N);
 static double seconds = 0.5;
+static int is_host, is_back; /* local memory is of the host; blocks come back from the peer */
 
 static void must(int err, const char *call)
 {
@@ -142,7 +146,11 @@ static void join(const struct owner *o)
 {
 	struct urccl_peer peer;
 
+	char *of_gpu;
+
 	side_open(&us);
+	CUDA(cudaMalloc((void **)&of_gpu, 4096)); /* who has none stages what goes to GPUs */
+	side_register(&us, of_gpu, 4096, 0);
 	region = side_register(&us, local, LEN, 0);
 	urccl_prep_connect(urccl_get_sqe(us.ring), o->blob, (uint32_t)o->blob_len);
 	urccl_submit(us.ring);
@@ -170,7 +178,10 @@ static double ours(const struct blocks *b, double *call_us, uint32_t *path)
 	d.dim[0].local_index = (uintptr_t)b->here;
 	d.dim[0].remote_index = (uintptr_t)b->there;
 	sqe = urccl_get_sqe(us.ring);
-	urccl_prep_write_paged(sqe, remote, region, &d, 1);
+	if (is_back)
+		urccl_prep_read_paged(sqe, remote, region, &d, 1);
+	else
+		urccl_prep_write_paged(sqe, remote, region, &d, 1);
 	urccl_submit(us.ring);
 	*call_us = (now_s() - begun) * 1e6;
 	cqe = take(&us);
@@ -188,7 +199,8 @@ static double median(std::vector<double> &v)
 static void compare(uint32_t len, const char *beside)
 {
 	struct blocks b = {N, len, here.data(), there.data()};
-	std::vector<double> took[3], calls[3];
+	const struct blocks back = {N, len, there.data(), here.data()};
+	std::vector<double> took[4], calls[4];
 	double begun = now_s(), call, gb = (double)N * len * 1e-9;
 	uint32_t path, kernels = 0, n = 0;
 
@@ -198,21 +210,28 @@ static void compare(uint32_t len, const char *beside)
 		for (int i = 0; i < 3; i++) { /* each comes after each */
 			int which = n % 2 ? 2 - i : i;
 
-			took[which].push_back(which == 0   ? raw_kernel(&b, raw_there, local, &call)
-					      : which == 1 ? raw_batch(&b, raw_there, local, &call)
-							   : ours(&b, &call, &path));
+			if (is_host && which == 1)
+				continue;
+			took[which].push_back(
+				which == 0 ? is_back ? raw_kernel(&back, local, raw_there, &call)
+						     : raw_kernel(&b, raw_there, local, &call)
+				: which == 1 ? raw_batch(&b, raw_there, local, &call)
+					     : ours(&b, &call, &path));
 			calls[which].push_back(call);
+			if (which == 2)
+				took[3].push_back(ours(&b, &call, &path));
 		}
 		kernels += !!(path & URCCL_PATH_KERNEL);
 		n++;
 	}
-	double kernel = gb / median(took[0]), batch = gb / median(took[1]);
-	double our = gb / median(took[2]);
+	double kernel = gb / median(took[0]), batch = is_host ? 0 : gb / median(took[1]);
+	double our = gb / median(took[2]), row = gb / median(took[3]);
+	double better = kernel > batch ? kernel : batch;
 
-	printf("%2u KiB %-18s raw kernel %6.1f  raw batch %6.1f  liburccl %6.1f GB/s (%.2f of the "
-	       "better, %3.0f%% with kernel)  calls %.0f %.0f %.1f us, %u rounds\n",
-	       len >> 10, beside, kernel, batch, our, our / (kernel > batch ? kernel : batch),
-	       100. * kernels / n, median(calls[0]), median(calls[1]), median(calls[2]), n);
+	printf("%2u KiB %-18s raw kernel %6.1f  raw batch %6.1f  liburccl %6.1f, in a row %6.1f "
+	       "GB/s (%.2f, %.2f of the better, %3.0f%% with kernel)  call %.1f us, %u rounds\n",
+	       len >> 10, beside, kernel, batch, our, row, our / better, row / better,
+	       100. * kernels / n, median(calls[2]), n);
 	fflush(stdout);
 }
 
@@ -230,6 +249,7 @@ static void check(uint32_t len)
 	CUDA(cudaMemcpy(local, was.data(), was.size() * 8, cudaMemcpyHostToDevice));
 	ours(&b, &call, &path);
 	CUDA(cudaMemset(local, 0, LEN));
+	CUDA(cudaDeviceSynchronize());
 	sqe = urccl_get_sqe(us.ring);
 	urccl_prep_read(sqe, remote, local, (uint64_t)N * len, 0);
 	urccl_submit(us.ring);
@@ -265,6 +285,15 @@ static void submit_many(void)
 	       call, calls.back(), median(took) * 1e6);
 }
 
+static int stop(pid_t pid)
+{
+	urccl_ring_close(us.ring);
+	urccl_close(us.ctx);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const uint32_t lens[] = {4u << 10, 16u << 10, 64u << 10};
@@ -273,11 +302,17 @@ int main(int argc, char **argv)
 
 	if (argc > 2 && !strcmp(argv[1], "--serve"))
 		serve(atoi(argv[2]));
-	if (argc > 2 && !strcmp(argv[1], "--seconds"))
-		seconds = atof(argv[2]);
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--seconds") && i + 1 < argc)
+			seconds = atof(argv[++i]);
+		is_host |= !strcmp(argv[i], "--host");
+	}
 	pid = start(argv[0], &o);
 	CUDA(cudaSetDevice(0));
-	CUDA(cudaMalloc((void **)&local, LEN));
+	if (is_host)
+		CUDA(cudaHostAlloc((void **)&local, LEN, cudaHostAllocDefault));
+	else
+		CUDA(cudaMalloc((void **)&local, LEN));
 	CUDA(cudaIpcOpenMemHandle((void **)&raw_there, o.raw, cudaIpcMemLazyEnablePeerAccess));
 	raw_open();
 	join(&o);
@@ -287,8 +322,13 @@ int main(int argc, char **argv)
 	std::shuffle(there.begin(), there.end(), std::mt19937(2));
 	for (uint32_t len : lens)
 		check(len);
-	for (uint32_t len : lens)
-		compare(len, "idle");
+	for (int back = 0; back <= is_host; back++) {
+		is_back = back;
+		for (uint32_t len : lens)
+			compare(len, !is_host ? "idle" : back ? "to the host" : "from the host");
+	}
+	if (is_host)
+		return stop(pid);
 	submit_many();
 	double alone, beside;
 
@@ -301,9 +341,5 @@ int main(int argc, char **argv)
 		compare(len, what);
 	beside = load_stop();
 	printf("%s: %.1f a second alone, %.1f beside all of the above\n", what, alone, beside);
-	urccl_ring_close(us.ring);
-	urccl_close(us.ctx);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	return 0;
+	return stop(pid);
 }
