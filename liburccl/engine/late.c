@@ -22,7 +22,7 @@ static struct late waiting(const struct op *op)
 	if (!list_empty(&op->drain_link))
 		return late_make(REASON_DEADLINE_DRAIN, op->drain_left, 0);
 	if (!list_empty(&op->fence_link))
-		return late_make(REASON_DEADLINE_FENCE, op->left, 0);
+		return late_make(REASON_DEADLINE_FENCE, order_waits_for(op), 0);
 	if (p && p->state < PEER_UP)
 		return late_make(REASON_DEADLINE_PATH, 0, 0);
 	return late_make(REASON_DEADLINE_OTHER, 0, 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * LINK, DRAIN and FENCE. When an entry that must wait is taken, it counts the unfinished entries
- * before it. Each of them, when it ends, decrements the counters of all later waiters. Entries that
- * nobody waits for thus cost one counter, and no list of entries is searched.
+ * before it. Each of them, when it ends, decrements the counters of all later waiters; of FENCE
+ * only that of the next, which counts from the FENCE before it on. Entries that nobody waits for
+ * thus cost one counter, and no list of entries is searched.
  */
 #include <stdlib.h>
 #include "engine/private.h"
@@ -94,18 +95,67 @@ void order_settle(struct scope *s)
 	scope_settle(s->er, s);
 }
 
+static struct op *waiter_at(struct list *pos)
+{
+	return list_entry(pos, struct op, fence_link);
+}
+
+/* The first waiter behind the entry, or NULL. Looks from both ends: entries end in about the order
+ * in which they were taken, or soon after they were. */
+static struct op *waiter_behind(const struct scope *s, const struct op *op)
+{
+	struct list *first = s->waiting.next, *last = s->waiting.prev;
+
+	for (; !behind(waiter_at(first), op); first = first->next, last = last->prev)
+		if (!behind(waiter_at(last), op))
+			return last->next == &s->waiting ? NULL : waiter_at(last->next);
+	return waiter_at(first);
+}
+
 __attribute__((noinline)) static void waiters_count(struct scope *s, const struct op *op)
 {
-	struct list *pos, *tmp;
-	struct op *w;
+	struct op *w = waiter_behind(s, op);
 
-	list_for_each_safe(pos, tmp, &s->waiting) {
-		w = list_entry(pos, struct op, fence_link);
-		if (!behind(w, op) || --w->left)
-			continue;
+	if (!w)
+		return;
+	w->left--;
+	s->counted--;
+	while (!list_empty(&s->waiting) &&
+	       !(w = list_first(&s->waiting, struct op, fence_link))->left) {
 		list_del(&w->fence_link);
 		op_unblock(w);
 	}
+}
+
+static struct scope *fence_scope(const struct op *op)
+{
+	return op->scope_group ? op->scope_group : op->scope_all;
+}
+
+/* The entries that it waited for are the next waiter's. */
+void order_leave_fence(struct op *op)
+{
+	struct scope *s = fence_scope(op);
+	struct list *next = op->fence_link.next;
+
+	if (list_empty(&op->fence_link))
+		return;
+	if (next != &s->waiting)
+		waiter_at(next)->left += op->left;
+	else
+		s->counted -= op->left;
+	list_del(&op->fence_link);
+}
+
+uint32_t order_waits_for(const struct op *op)
+{
+	const struct scope *s = fence_scope(op);
+	uint32_t n = op->left;
+	struct list *pos;
+
+	for (pos = op->fence_link.prev; pos != &s->waiting; pos = pos->prev)
+		n += waiter_at(pos)->left;
+	return n;
 }
 
 /* An entry of the scope ended: updates its waiters. */
@@ -242,7 +292,7 @@ static uint32_t enter_fence(struct op *op, uint32_t *n)
 {
 	struct engine_ring *er = op->er;
 	uint64_t *lost = &op->peer->fence_lost[er->index / 64], bit = 1ull << (er->index % 64);
-	struct scope *s = op->scope_group ? op->scope_group : op->scope_all;
+	struct scope *s = fence_scope(op);
 	uint32_t reason;
 
 	op->acked_losses = op->peer->acked_losses;
@@ -257,7 +307,8 @@ static uint32_t enter_fence(struct op *op, uint32_t *n)
 		return reason;
 	}
 	if (s->unfinished > 1) {
-		op->left = s->unfinished - 1;
+		op->left = s->unfinished - 1 - s->counted;
+		s->counted += op->left;
 		list_add_tail(&op->fence_link, &s->waiting);
 		op->blockers++;
 	}

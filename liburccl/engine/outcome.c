@@ -118,7 +118,7 @@ void op_fail(struct op *op, int res, uint32_t reason, uint64_t a, uint64_t b, ui
 		op->first_bad = seg;
 	op_record(op, reason, a, b, c);
 	list_del(&op->drain_link); /* it waits for no entry any more */
-	list_del(&op->fence_link);
+	order_leave_fence(op);
 	op_ready(op);
 }
 

@@ -144,6 +144,7 @@ struct scope {
 	uint32_t group;
 	uint32_t all;
 	uint32_t unfinished;
+	uint32_t counted;    /* of them: before its last waiter */
 	uint32_t failed;     /* failures that no FENCE was told of, */
 	uint32_t lost;	     /* and whether some of them are lost bytes */
 	struct list waiting; /* FENCE entries (op.fence_link) */
@@ -197,7 +198,8 @@ struct op {
 	uint64_t deadline_ns;
 	uint32_t path;
 	uint32_t detail;     /* number of its failure record */
-	uint32_t left;	     /* FENCE, CANCEL: entries that it still waits for */
+	uint32_t left;	     /* CANCEL: entries that it still waits for; FENCE: those from the
+			      * FENCE before it on */
 	uint32_t drain_left; /* DRAIN: likewise */
 	uint32_t note_len;
 	uint32_t hits;	   /* CANCEL: entries that it ended */
@@ -702,6 +704,8 @@ void op_report(struct op *op); /* posts a CQE with MORE: the outcome before the 
 int order_enter(struct op *op); /* LINK, DRAIN, FENCE: sets blockers; not 0: it has failed */
 void order_leave(struct op *op); /* leaves its chain, and updates DRAIN entries */
 void order_leave_peer(struct op *op); /* updates FENCE entries */
+void order_leave_fence(struct op *op); /* it waits for a FENCE no more, if it did */
+uint32_t order_waits_for(const struct op *op); /* entries, of a FENCE that waits */
 /* The outcome of a chained or failed entry is known: updates LINK and FENCE entries. */
 void order_outcome(struct op *op, int failed);
 int order_ring_init(struct engine_ring *er);
