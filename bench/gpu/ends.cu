@@ -143,7 +143,7 @@ static void *raw_taker_main(void *arg)
 	while (!t->stopping) {
 		for (i = 0; i < r->lanes; i++) {
 			for (was = taken[i]; taken[i] - was < 32; taken[i]++) {
-				slot = i * (uint64_t)r->entries + (taken[i] & (r->entries - 1));
+				slot = i * (r->entries + 1ull) + (taken[i] & (r->entries - 1));
 				if (!raw_take(t, (uint64_t *)&r->slots[slot],
 					      taken[i] & r->entries ? 0 : ~0ull, w))
 					break;
@@ -162,7 +162,7 @@ struct raw_taker *raw_taker_start(uint32_t lanes, uint32_t entries, uint32_t cop
 {
 	struct raw_taker *t = new raw_taker();
 
-	t->ring.slots = (struct urccl_sqe *)host_alloc(64ull * lanes * entries);
+	t->ring.slots = (struct urccl_sqe *)host_alloc(64ull * lanes * (entries + 1));
 	t->ring.words = (struct urccl_device_lane *)host_alloc(sizeof(*t->ring.words) * lanes);
 	t->ring.lanes = lanes;
 	t->ring.entries = entries;

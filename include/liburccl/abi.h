@@ -428,7 +428,8 @@ URCCL_AT(urccl_device_lane, pushed, 64);
  * The engine takes the entry when it sees all four.
  */
 struct urccl_device_ring {
-	struct urccl_sqe *slots;	/*  0 lanes * entries, lane by lane; producers write */
+	struct urccl_sqe *slots;	/*  0 lane by lane, entries + 1 each, of which the last is
+					 *    unused; producers write */
 	struct urccl_device_lane *words; /* 8 one a lane */
 	uint32_t lanes;			/* 16 */
 	uint32_t entries;		/* 20 slots of a lane */

@@ -148,7 +148,7 @@ URCCL_DEV struct urccl_dev_lane __urccl_dev_open(struct urccl_device_ring ring, 
 	struct urccl_dev_lane l;
 	uint64_t pushed = 0, none;
 
-	l.slots = ring.slots + (size_t)lane * ring.entries;
+	l.slots = ring.slots + (size_t)lane * (ring.entries + 1);
 	l.words = ring.words + lane;
 	l.entries = ring.entries;
 	l.is_warp = is_warp;

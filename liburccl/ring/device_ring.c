@@ -10,6 +10,13 @@
 #define LAP_FLAGS  ((uint64_t)URCCL_SQE_LAP << 16) /* in the first word of an entry, */
 #define LAP	   (1ull << 63)			   /* and in those of addr, off, reserved */
 
+/* One is unused, so that lanes are no power of two apart: their next slots would share few sets of
+ * the caches. */
+static uint64_t lane_slots(uint32_t entries)
+{
+	return (uint64_t)entries + 1;
+}
+
 int device_ring_open(uint32_t lanes, uint32_t entries, struct device_ring **out)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), words, len;
@@ -17,7 +24,7 @@ int device_ring_open(uint32_t lanes, uint32_t entries, struct device_ring **out)
 	void *mem = MAP_FAILED;
 
 	words = (lanes * sizeof(struct urccl_device_lane) + page - 1) / page * page;
-	len = words + (uint64_t)lanes * entries * sizeof(struct urccl_sqe);
+	len = words + lanes * lane_slots(entries) * sizeof(struct urccl_sqe);
 	len = (len + page - 1) / page * page;
 	if (d)
 		d->done = calloc(lanes, entries);
@@ -58,7 +65,7 @@ int device_ring_is_empty(const struct device_ring *d)
 	uint32_t i;
 
 	for (i = 0; i < d->lanes; i++) {
-		slot = (uint64_t)i * d->entries + (d->lane[i].taken & (d->entries - 1));
+		slot = i * lane_slots(d->entries) + (d->lane[i].taken & (d->entries - 1));
 		found |= load_relaxed(&d->slots[slot * SLOT_WORDS]) ^
 			 (d->lane[i].taken & d->entries ? ~0ull : 0);
 	}
@@ -69,7 +76,7 @@ int device_ring_is_empty(const struct device_ring *d)
 int device_lane_take(struct device_ring *d, uint32_t lane, struct urccl_sqe *sqe)
 {
 	struct device_lane *l = &d->lane[lane];
-	uint64_t slot = (uint64_t)lane * d->entries + (l->taken & (d->entries - 1));
+	uint64_t slot = lane * lane_slots(d->entries) + (l->taken & (d->entries - 1));
 	uint64_t lap = l->taken & d->entries ? 0 : ~0ull, w[SLOT_WORDS];
 	const uint64_t *at = d->slots + slot * SLOT_WORDS;
 
