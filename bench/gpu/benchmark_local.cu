@@ -27,6 +27,7 @@
 
 static const char *const kind_names[] = {"NOP",	   "WRITE",	   "READ",	  "FETCH_ADD",
 					 "NOTIFY", "WRITE+NOTIFY", "WRITE+SIGNAL"};
+static const char *const by_names[] = {"threads", "warps", "32 of a warp"};
 static struct end a, b;
 static char *local, *back; /* a's, pinned */
 static char *there;	   /* b's */
@@ -47,7 +48,7 @@ static void *listen_main(void *arg)
 	struct urccl_cqe *cqe;
 
 	while (!ending) {
-		if (urccl_wait_cqe_timeout(b.ring, &cqe, 10000000))
+		if (urccl_wait_cqe_timeout(b.ring, &cqe, 100000000))
 			continue;
 		notes += urccl_cqe_kind(cqe) == URCCL_KIND_NOTE;
 		urccl_cqe_seen(b.ring, cqe);
@@ -145,7 +146,7 @@ static double median(std::vector<double> &v)
 
 /* ---- check ---- */
 
-static void check_lanes(uint32_t by_warp, uint32_t per_block)
+static void check_lanes(uint32_t by, uint32_t per_block)
 {
 	struct urccl_device_ring ring = ring_open(LANES, 16, 1);
 	struct job j = job_of(&ring, 0, rounds);
@@ -153,7 +154,7 @@ static void check_lanes(uint32_t by_warp, uint32_t per_block)
 	uint32_t i, again, wrong = 0;
 	double until;
 
-	j.by_warp = by_warp;
+	j.by = by;
 	j.per_block = per_block;
 	j.span = 2048;
 	for (again = 0; again < 2; again++) { /* the second kernel goes on in the same lanes */
@@ -169,7 +170,7 @@ static void check_lanes(uint32_t by_warp, uint32_t per_block)
 		usleep(1000);
 	printf("check: %u lanes by %s, %u of a block: %llu wrong, %u lanes unended, %llu of %u "
 	       "notifications, %u CQEs of failures: %s\n",
-	       LANES, by_warp ? "warps" : "threads", per_block, (unsigned long long)failed, wrong,
+	       LANES, by_names[by], per_block, (unsigned long long)failed, wrong,
 	       (unsigned long long)(notes - before), 2 * rounds * LANES, urccl_cq_ready(ring.ring),
 	       failed || wrong || notes - before != 2 * rounds * LANES ? "FAILED" : "right");
 	status |= failed || wrong || notes - before != 2 * rounds * LANES;
@@ -178,14 +179,15 @@ static void check_lanes(uint32_t by_warp, uint32_t per_block)
 
 static void check(void)
 {
-	check_lanes(0, 1);
-	check_lanes(1, 1);
-	check_lanes(1, 8);
+	check_lanes(BY_THREAD, 1);
+	check_lanes(BY_WARP, 1);
+	check_lanes(BY_WARP, 8);
+	check_lanes(BY_EACH, 8);
 }
 
 /* ---- push ---- */
 
-static void push_of(uint32_t lanes, uint32_t per_block, uint32_t by_warp)
+static void push_of(uint32_t lanes, uint32_t per_block, uint32_t by)
 {
 	uint32_t entries = 4096, n = entries;
 	std::vector<double> raw, ours;
@@ -195,10 +197,10 @@ static void push_of(uint32_t lanes, uint32_t per_block, uint32_t by_warp)
 	struct job j;
 
 	raw_taker_stop(t);
-	none.slots = (struct urccl_sqe *)host_alloc(64ull * lanes * entries);
+	none.slots = (struct urccl_sqe *)host_alloc(64ull * lanes * (entries + 1));
 	while (now_s() < until || ours.size() < 3) {
 		j = job_of(&none, 0, n);
-		j.by_warp = by_warp;
+		j.by = by;
 		j.per_block = per_block;
 		raw_push(&j, lanes, results);
 		raw.push_back(rate(&j, lanes, 1));
@@ -210,21 +212,21 @@ static void push_of(uint32_t lanes, uint32_t per_block, uint32_t by_warp)
 	}
 	double r = median(raw), o = median(ours);
 
-	printf("push: %3u lanes by %s, %2u blocks: stores alone %6.1f M/s, entries %6.1f M/s (%.2f)\n",
-	       lanes, by_warp ? "warps  " : "threads", lanes / per_block, r * 1e-6, o * 1e-6,
+	printf("push: %3u lanes by %-12s, %2u blocks: stores alone %6.1f M/s, entries %6.1f M/s (%.2f)\n",
+	       lanes, by_names[by], lanes / per_block, r * 1e-6, o * 1e-6,
 	       o / r);
 	CUDA(cudaFreeHost(none.slots));
 }
 
 static void push(void)
 {
-	for (uint32_t by_warp = 0; by_warp < 2; by_warp++) {
-		push_of(1, 1, by_warp);
-		push_of(2, 1, by_warp);
-		push_of(8, 1, by_warp);
-		push_of(8, 8, by_warp);
-		push_of(64, 1, by_warp);
-		push_of(256, 8, by_warp);
+	for (uint32_t by = BY_THREAD; by <= BY_EACH; by++) {
+		push_of(1, 1, by);
+		push_of(2, 1, by);
+		push_of(8, 1, by);
+		push_of(8, 8, by);
+		push_of(64, 1, by);
+		push_of(256, 8, by);
 	}
 }
 

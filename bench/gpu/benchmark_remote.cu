@@ -192,7 +192,7 @@ static void part_notify(void)
 	struct urccl_cqe *cqe;
 
 	f.j.kind = KIND_WRITE_NOTIFY;
-	f.j.by_warp = 1;
+	f.j.by = BY_WARP;
 	begin();
 	if (o.rank) {
 		for (double until = now_s() + 60; got < n && now_s() < until;) {

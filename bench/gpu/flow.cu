@@ -182,9 +182,8 @@ static __global__ void failure_kernel(struct flow f, uint32_t *told, struct lane
 	r.begun = gpu_ns();
 	until = r.begun + f.j.limit_ns;
 	while (res == -ETIME && !is_late(&l, until)) {
-		while (urccl_dev_write(&l, f.j.remote, f.j.local + base, f.j.len, base, 0) !=
-		       URCCL_DEV_FULL)
-			;
+		while (__urccl_dev_has(&l, 2))
+			message_push(&f, &l, base);
 		res = urccl_dev_wait(&l, l.pushed - 1, 10000);
 		res = res ? res : -ETIME;
 	}

@@ -19,8 +19,8 @@ void flow_send(const struct flow *f, uint32_t lanes, struct lane_result *out);
 void flow_receive(const struct flow *f, uint32_t lanes, struct lane_result *out);
 /* One lane: a message there and one back, n times. first: this end begins. */
 void flow_ping(const struct flow *f, int first, uint64_t *cycles, struct lane_result *out);
-/* Each lane pushes WRITEs until its word tells of a failure, which told[lane] says then, and waits
- * for the end of all. */
+/* Each lane pushes messages until its word tells of a failure, which told[lane] says then, and
+ * waits for the end of all. */
 void flow_until_failure(const struct flow *f, uint32_t lanes, uint32_t *told,
 			struct lane_result *out);
 void flow_wait(void);

@@ -9,7 +9,7 @@
 
 static __device__ __forceinline__ int is_idle(const struct job *j)
 {
-	return threadIdx.x / 32 >= j->per_block || (!j->by_warp && threadIdx.x % 32);
+	return threadIdx.x / 32 >= j->per_block || (j->by == BY_THREAD && threadIdx.x % 32);
 }
 
 static __device__ __forceinline__ uint32_t lane_index(const struct job *j)
@@ -19,7 +19,7 @@ static __device__ __forceinline__ uint32_t lane_index(const struct job *j)
 
 static __device__ __forceinline__ struct urccl_dev_lane lane_open(const struct job *j)
 {
-	return j->by_warp ? urccl_dev_open_warp(j->ring, lane_index(j))
+	return j->by ? urccl_dev_open_warp(j->ring, lane_index(j))
 			  : urccl_dev_open(j->ring, lane_index(j));
 }
 
@@ -87,18 +87,31 @@ result_store(struct urccl_dev_lane *l, const struct lane_result *r, struct lane_
 		*out = *r;
 }
 
-/* KIND is known when the kernel is compiled, as in most programs, and a thread pushes; or it is
- * KIND_ANY. */
-template <uint32_t KIND> static __global__ void push_kernel(struct job j, struct lane_result *out)
+/* 32 messages, one of each thread. */
+static __device__ __forceinline__ uint64_t each_push(const struct job *j, struct urccl_dev_lane *l,
+						     uint64_t off)
 {
+	const struct urccl_sqe nop = __urccl_dev_sqe(URCCL_OP_NOP, 0, 0, 0, 0, 0, 0);
+
+	off += (uint64_t)l->rank * j->len;
+	return j->kind == KIND_NOP ? urccl_dev_push_each(l, &nop, 32)
+				   : urccl_dev_write_each(l, j->remote, j->local + off, j->len, off,
+							  0, 32);
+}
+
+/* Both are known when the kernel is compiled, as in most programs; or they are KIND_ANY, BY_ANY. */
+template <uint32_t KIND, uint32_t BY>
+static __global__ void push_kernel(struct job j, struct lane_result *out)
+{
+	const uint32_t step = BY == BY_EACH ? 32 : 1;
 	struct lane_result r = {};
 	uint64_t until, i, first, off, end;
 	struct urccl_dev_lane l;
 
-	if (KIND != KIND_ANY) {
+	if (KIND != KIND_ANY)
 		j.kind = KIND;
-		j.by_warp = 0;
-	}
+	if (BY != BY_ANY)
+		j.by = BY;
 	if (is_idle(&j))
 		return;
 	l = lane_open(&j);
@@ -107,13 +120,14 @@ template <uint32_t KIND> static __global__ void push_kernel(struct job j, struct
 	r.begun = gpu_ns();
 	until = r.begun + j.limit_ns;
 	for (i = 0; i < j.n;) {
-		if (message_push(&j, &l, off) == URCCL_DEV_FULL) {
+		if ((BY == BY_EACH ? each_push(&j, &l, off) : message_push(&j, &l, off)) ==
+		    URCCL_DEV_FULL) {
 			if (is_late(&l, until))
 				break;
 			continue;
 		}
-		i++;
-		off += j.len;
+		i += step;
+		off += step * j.len;
 		off = off == end ? first : off;
 	}
 	__threadfence_system();
@@ -158,9 +172,9 @@ static __device__ __forceinline__ uint64_t pattern(uint64_t place, uint64_t roun
 static __device__ uint64_t span_words(const struct job *j, char *base, uint64_t round, int fill)
 {
 	volatile uint64_t *at = (volatile uint64_t *)(base + lane_index(j) * j->span);
-	uint64_t step = j->by_warp ? 32 : 1, i, wrong = 0;
+	uint64_t step = j->by ? 32 : 1, i, wrong = 0;
 
-	for (i = j->by_warp ? threadIdx.x % 32 : 0; i < j->span / 8; i += step) {
+	for (i = j->by ? threadIdx.x % 32 : 0; i < j->span / 8; i += step) {
 		if (fill)
 			at[i] = pattern(lane_index(j) * j->span + i, round);
 		else
@@ -214,7 +228,11 @@ static __global__ void check_kernel(struct job j, char *back, struct lane_result
 	for (round = 0; round < j.n && r.res != -ETIME; round++) {
 		span_words(&j, j.local, round + l.pushed, 1);
 		urccl_dev_fence(&l);
-		for (i = 0; i < BLOCKS; i++)
+		i = (uint64_t)l.rank % BLOCKS * part;
+		if (j.by == BY_EACH)
+			urccl_dev_write_each(&l, j.remote, j.local + off + i, part, off + i, 0,
+					     BLOCKS);
+		for (i = 0; i < BLOCKS && j.by != BY_EACH; i++)
 			urccl_dev_write(&l, j.remote, j.local + off + i * part, part,
 					off + i * part, 0);
 		urccl_dev_fetch_add(&l, j.counters, 8 * lane_index(&j), round % 2 ? 3 : -1,
@@ -226,7 +244,7 @@ static __global__ void check_kernel(struct job j, char *back, struct lane_result
 		lane_finish(&j, &l, until, &r);
 		r.failed += span_words(&j, back, round + l.pushed - BLOCKS - 3, 0);
 	}
-	if (j.by_warp)
+	if (j.by)
 		for (i = 16; i; i /= 2)
 			r.failed +=
 				__shfl_xor_sync(0xffffffffu, (unsigned long long)r.failed, (int)i);
@@ -237,20 +255,23 @@ static __global__ void check_kernel(struct job j, char *back, struct lane_result
 
 /* ---- The floor of a push ---- */
 
+template <uint32_t BY>
 static __global__ void raw_kernel(struct job j, struct lane_result *out)
 {
-	uint64_t i, lap, *at;
+	const uint32_t mask = j.ring.entries - 1, n = (uint32_t)j.n, rank = threadIdx.x % 32;
+	const uint64_t lap = 1ull << 63;
 	struct lane_result r = {};
-	uint32_t rank = threadIdx.x % 32;
+	uint64_t *slots, *at;
+	uint32_t i;
 
+	j.by = BY;
 	if (is_idle(&j))
 		return;
+	slots = (uint64_t *)&j.ring.slots[(uint64_t)lane_index(&j) * (j.ring.entries + 1)];
 	r.begun = gpu_ns();
-	for (i = 0; i < j.n; i++) {
-		lap = i & j.ring.entries ? 0 : 1ull << 63;
-		at = (uint64_t *)&j.ring.slots[(uint64_t)lane_index(&j) * j.ring.entries +
-					       (i & (j.ring.entries - 1))];
-		if (j.by_warp) {
+	for (i = 0; i < n; i += BY == BY_EACH ? 32 : 1) {
+		at = slots + 8 * ((BY == BY_EACH ? i + rank : i) & mask);
+		if (BY == BY_WARP) {
 			if (rank < 4)
 				store_16(at + 2 * rank, i, lap);
 			continue;
@@ -287,14 +308,19 @@ void *gpu_alloc(size_t len)
 	return p;
 }
 
+typedef void lane_kernel(struct job j, struct lane_result *out);
+
 void lanes_push(const struct job *j, uint32_t lanes, struct lane_result *out)
 {
-	void (*kernel)(struct job j, struct lane_result * out) = push_kernel<KIND_ANY>;
+	lane_kernel *kernel = push_kernel<KIND_ANY, BY_ANY>;
 
-	if (!j->by_warp && j->kind == KIND_NOP)
-		kernel = push_kernel<KIND_NOP>;
-	if (!j->by_warp && j->kind == KIND_WRITE)
-		kernel = push_kernel<KIND_WRITE>;
+	if (j->kind == KIND_NOP)
+		kernel = j->by == BY_EACH  ? push_kernel<KIND_NOP, BY_EACH>
+			 : j->by == BY_WARP ? push_kernel<KIND_NOP, BY_WARP>
+					    : push_kernel<KIND_NOP, BY_THREAD>;
+	if (j->kind == KIND_WRITE && j->by != BY_WARP)
+		kernel = j->by ? push_kernel<KIND_WRITE, BY_EACH>
+			       : push_kernel<KIND_WRITE, BY_THREAD>;
 	launch(kernel, lanes / j->per_block, 32 * j->per_block, *j, out);
 	CUDA(cudaDeviceSynchronize());
 }
@@ -307,7 +333,11 @@ void lanes_check(const struct job *j, uint32_t lanes, char *back, struct lane_re
 
 void raw_push(const struct job *j, uint32_t lanes, struct lane_result *out)
 {
-	launch(raw_kernel, lanes / j->per_block, 32 * j->per_block, *j, out);
+	lane_kernel *kernel = j->by == BY_EACH	 ? raw_kernel<BY_EACH>
+			      : j->by == BY_WARP ? raw_kernel<BY_WARP>
+						 : raw_kernel<BY_THREAD>;
+
+	launch(kernel, lanes / j->per_block, 32 * j->per_block, *j, out);
 	CUDA(cudaDeviceSynchronize());
 }
 

@@ -17,12 +17,19 @@ enum kind {
 	KIND_ANY,
 };
 
+enum push_by {
+	BY_THREAD,
+	BY_WARP,
+	BY_EACH, /* a warp, 32 entries at a time; NOP and WRITE */
+	BY_ANY,
+};
+
 struct job {
 	struct urccl_device_ring ring;
 	struct urccl_remote remote, counters; /* counters: a word a lane */
 	struct urccl_peer peer;
 	uint32_t kind;
-	uint32_t by_warp;   /* else by a thread */
+	uint32_t by;	    /* enum push_by */
 	uint32_t per_block; /* lanes of a block: a warp has one */
 	uint32_t len;	    /* of a message */
 	char *local;	    /* span bytes a lane, as in the remote */
@@ -47,7 +54,7 @@ void lanes_push(const struct job *j, uint32_t lanes, struct lane_result *out);
 void lane_latency(const struct job *j, uint64_t *cycles, double *khz, struct lane_result *out);
 /* Each lane writes patterns, adds, reads them back and compares, n times; then fails on purpose. */
 void lanes_check(const struct job *j, uint32_t lanes, char *back, struct lane_result *out);
-/* Four stores of 16 bytes an entry to slots that nobody reads: the floor of a push. */
+/* The same stores of an entry, and nothing else, to slots that nobody reads: the floor. */
 void raw_push(const struct job *j, uint32_t lanes, struct lane_result *out);
 
 /* A thread that takes entries of lanes and ends them, and does nothing else: the floor of an

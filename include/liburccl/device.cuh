@@ -35,14 +35,32 @@ struct urccl_dev_lane {
 
 #define URCCL_DEV static __device__ __forceinline__
 
-/* first: the word with the lap bit is the first one, which matters to processors alone. */
-URCCL_DEV void __urccl_dev_store(uint64_t *at, uint64_t a, uint64_t b, int first)
+/* 16 bytes, if go. first: the word with the lap bit is the first one, which matters to processors
+ * alone. */
+URCCL_DEV void __urccl_dev_store(uint64_t *at, uint64_t a, uint64_t b, int first, int go)
 {
 	(void)first;
-	asm volatile("{\n\t.reg .b128 both;\n\tmov.b128 both, {%1, %2};\n\t"
-		     "st.relaxed.sys.b128 [%0], both;\n\t}"
+	asm volatile("{\n\t.reg .b128 both;\n\t.reg .pred go;\n\tsetp.ne.s32 go, %3, 0;\n\t"
+		     "mov.b128 both, {%1, %2};\n\t@go st.relaxed.sys.b128 [%0], both;\n\t}"
 		     :
-		     : "l"(at), "l"(a), "l"(b)
+		     : "l"(at), "l"(a), "l"(b), "r"(go)
+		     : "memory");
+}
+
+/* The four parts of an entry. Without branches, which cost a thread more than a store does. */
+URCCL_DEV void __urccl_dev_store_entry(uint64_t *at, const uint64_t w[8], int go)
+{
+	asm volatile("{\n\t.reg .b128 p0, p1, p2, p3;\n\t.reg .pred go;\n\t"
+		     "setp.ne.s32 go, %9, 0;\n\t"
+		     "mov.b128 p0, {%1, %2};\n\tmov.b128 p1, {%3, %4};\n\t"
+		     "mov.b128 p2, {%5, %6};\n\tmov.b128 p3, {%7, %8};\n\t"
+		     "@go st.relaxed.sys.b128 [%0], p0;\n\t"
+		     "@go st.relaxed.sys.b128 [%0+16], p1;\n\t"
+		     "@go st.relaxed.sys.b128 [%0+32], p2;\n\t"
+		     "@go st.relaxed.sys.b128 [%0+48], p3;\n\t}"
+		     :
+		     : "l"(at), "l"(w[0]), "l"(w[1]), "l"(w[2]), "l"(w[3]), "l"(w[4]), "l"(w[5]),
+		       "l"(w[6]), "l"(w[7]), "r"(go)
 		     : "memory");
 }
 
@@ -76,6 +94,12 @@ URCCL_DEV uint64_t __urccl_dev_cycles(void)
 	return (uint64_t)clock64();
 }
 
+/* Registers: the compiler would load and compute these anew in each push. */
+URCCL_DEV void __urccl_dev_keep(struct urccl_dev_lane *l)
+{
+	asm volatile("" : "+l"(l->slots), "+l"(l->words), "+r"(l->entries));
+}
+
 /* What this thread, or the warp, stored before is seen by whoever sees an entry pushed from now
  * on. */
 URCCL_DEV void urccl_dev_fence(const struct urccl_dev_lane *l)
@@ -89,10 +113,20 @@ URCCL_DEV void urccl_dev_fence(const struct urccl_dev_lane *l)
 
 #define URCCL_DEV static inline
 
-URCCL_DEV void __urccl_dev_store(uint64_t *at, uint64_t a, uint64_t b, int first)
+URCCL_DEV void __urccl_dev_store(uint64_t *at, uint64_t a, uint64_t b, int first, int go)
 {
+	if (!go)
+		return;
 	__atomic_store_n(&at[first], first ? b : a, __ATOMIC_RELAXED);
 	__atomic_store_n(&at[!first], first ? a : b, __ATOMIC_RELEASE);
+}
+
+URCCL_DEV void __urccl_dev_store_entry(uint64_t *at, const uint64_t w[8], int go)
+{
+	__urccl_dev_store(&at[0], w[0], w[1], 1, go);
+	__urccl_dev_store(&at[2], w[2], w[3], 0, go);
+	__urccl_dev_store(&at[4], w[4], w[5], 0, go);
+	__urccl_dev_store(&at[6], w[6], w[7], 0, go);
 }
 
 URCCL_DEV void __urccl_dev_load(const uint64_t *at, uint64_t *a, uint64_t *b)
@@ -110,6 +144,11 @@ URCCL_DEV uint64_t __urccl_dev_agree(const struct urccl_dev_lane *l, uint64_t va
 {
 	(void)l;
 	return value;
+}
+
+URCCL_DEV void __urccl_dev_keep(struct urccl_dev_lane *l)
+{
+	(void)l;
 }
 
 /* Nanoseconds. */
@@ -153,6 +192,7 @@ URCCL_DEV struct urccl_dev_lane __urccl_dev_open(struct urccl_device_ring ring, 
 	l.entries = ring.entries;
 	l.is_warp = is_warp;
 	l.rank = rank;
+	__urccl_dev_keep(&l);
 	if (!is_warp || !rank)
 		__urccl_dev_load(&l.words->pushed, &pushed, &none);
 	l.pushed = __urccl_dev_agree(&l, pushed);
@@ -180,47 +220,83 @@ URCCL_DEV struct urccl_dev_lane urccl_dev_open_warp(struct urccl_device_ring rin
 URCCL_DEV void urccl_dev_close(struct urccl_dev_lane *l)
 {
 	if (!l->rank)
-		__urccl_dev_store(&l->words->pushed, l->pushed, 0, 1);
+		__urccl_dev_store(&l->words->pushed, l->pushed, 0, 1, 1);
+}
+
+/* 1: n entries have room. Reads host memory only if they had none at the last look. */
+URCCL_DEV int __urccl_dev_has(struct urccl_dev_lane *l, uint32_t n)
+{
+	if (l->entries - ((uint32_t)l->pushed - (uint32_t)l->ended) < n)
+		(void)__urccl_dev_look(l);
+	return l->entries - ((uint32_t)l->pushed - (uint32_t)l->ended) >= n;
 }
 
 /* Entries that can be pushed. Reads host memory only if there was none at the last look. */
 URCCL_DEV uint32_t urccl_dev_room(struct urccl_dev_lane *l)
 {
-	if (l->pushed - l->ended == l->entries)
-		(void)__urccl_dev_look(l);
+	(void)__urccl_dev_has(l, 1);
 	return l->entries - (uint32_t)(l->pushed - l->ended);
+}
+
+/* The entry's words with the lap bits of that index. Its low half says all: entries are fewer. */
+URCCL_DEV void __urccl_dev_words(const struct urccl_dev_lane *l, uint32_t index,
+				 const struct urccl_sqe *sqe, uint64_t w[8])
+{
+	const uint64_t flag = (uint64_t)URCCL_SQE_LAP << 16, top = 1ull << 63;
+	const uint64_t lap = index & l->entries ? 0 : ~0ull;
+
+	memcpy(w, sqe, sizeof(*sqe));
+	w[0] = (w[0] & ~flag) | (lap & flag);
+	w[3] = (w[3] & ~top) | (lap & top);
+	w[5] = (w[5] & ~top) | (lap & top);
+	w[7] = (w[7] & ~top) | (lap & top);
+}
+
+URCCL_DEV uint64_t *__urccl_dev_slot(const struct urccl_dev_lane *l, uint32_t index)
+{
+	return (uint64_t *)(void *)&l->slots[index & (l->entries - 1)];
 }
 
 /* Any entry that a device ring takes; user_data, group and URCCL_SQE_SKIP_SUCCESS are the engine's.
  * Returns its index in the lane, from 0 on, or URCCL_DEV_FULL: nothing was pushed. */
 URCCL_DEV uint64_t urccl_dev_push(struct urccl_dev_lane *l, const struct urccl_sqe *sqe)
 {
-	const uint64_t flag = (uint64_t)URCCL_SQE_LAP << 16, top = 1ull << 63;
-	const uint64_t lap = l->pushed & l->entries ? 0 : ~0ull;
-	uint64_t *at, w[8];
+	const uint64_t index = l->pushed;
+	const int has = __urccl_dev_has(l, 1);
+	uint64_t *at = __urccl_dev_slot(l, (uint32_t)index), w[8], a, b;
 
-	if (!urccl_dev_room(l))
-		return URCCL_DEV_FULL;
-	at = (uint64_t *)(void *)&l->slots[l->pushed & (l->entries - 1)];
-	memcpy(w, sqe, sizeof(w));
-	w[0] = (w[0] & ~flag) | (lap & flag);
-	w[3] = (w[3] & ~top) | (lap & top);
-	w[5] = (w[5] & ~top) | (lap & top);
-	w[7] = (w[7] & ~top) | (lap & top);
-	if (!l->is_warp || l->rank == 0)
-		__urccl_dev_store(&at[0], w[0], w[1], 1);
-	if (!l->is_warp || l->rank == 1)
-		__urccl_dev_store(&at[2], w[2], w[3], 0);
-	if (!l->is_warp || l->rank == 2)
-		__urccl_dev_store(&at[4], w[4], w[5], 0);
-	if (!l->is_warp || l->rank == 3)
-		__urccl_dev_store(&at[6], w[6], w[7], 0);
-	return l->pushed++;
+	__urccl_dev_words(l, (uint32_t)index, sqe, w);
+	if (l->is_warp) { /* one store of 64 bytes */
+		a = l->rank & 2 ? (l->rank & 1 ? w[6] : w[4]) : (l->rank & 1 ? w[2] : w[0]);
+		b = l->rank & 2 ? (l->rank & 1 ? w[7] : w[5]) : (l->rank & 1 ? w[3] : w[1]);
+		__urccl_dev_store(at + 2 * (size_t)(l->rank & 3), a, b, !l->rank,
+				  has && l->rank < 4);
+	} else {
+		__urccl_dev_store_entry(at, w, has);
+	}
+	l->pushed += (uint32_t)has;
+	return has ? index : URCCL_DEV_FULL;
 }
 
-URCCL_DEV uint64_t __urccl_dev_entry(struct urccl_dev_lane *l, uint8_t opcode, uint32_t object,
-				     uint64_t addr, uint64_t len, uint64_t off, uint64_t tag,
-				     uint32_t flags)
+#ifdef __CUDACC__
+/* By a warp: threads 0 to n - 1 push an entry of their own each, with indexes in that order, or
+ * none does. n: 1 to 32, and no more than the lane's entries. Returns the thread's index. */
+URCCL_DEV uint64_t urccl_dev_push_each(struct urccl_dev_lane *l, const struct urccl_sqe *sqe,
+				       uint32_t n)
+{
+	const uint64_t index = l->pushed + l->rank;
+	const int has = __urccl_dev_has(l, n);
+	uint64_t w[8];
+
+	__urccl_dev_words(l, (uint32_t)index, sqe, w);
+	__urccl_dev_store_entry(__urccl_dev_slot(l, (uint32_t)index), w, has && l->rank < n);
+	l->pushed += has ? n : 0;
+	return has ? index : URCCL_DEV_FULL;
+}
+#endif
+
+URCCL_DEV struct urccl_sqe __urccl_dev_sqe(uint8_t opcode, uint32_t object, uint64_t addr,
+					   uint64_t len, uint64_t off, uint64_t tag, uint32_t flags)
 {
 	struct urccl_sqe sqe;
 
@@ -232,6 +308,15 @@ URCCL_DEV uint64_t __urccl_dev_entry(struct urccl_dev_lane *l, uint8_t opcode, u
 	sqe.len = len;
 	sqe.off = off;
 	sqe.tag = tag;
+	return sqe;
+}
+
+URCCL_DEV uint64_t __urccl_dev_entry(struct urccl_dev_lane *l, uint8_t opcode, uint32_t object,
+				     uint64_t addr, uint64_t len, uint64_t off, uint64_t tag,
+				     uint32_t flags)
+{
+	const struct urccl_sqe sqe = __urccl_dev_sqe(opcode, object, addr, len, off, tag, flags);
+
 	return urccl_dev_push(l, &sqe);
 }
 
@@ -243,6 +328,19 @@ URCCL_DEV uint64_t urccl_dev_write(struct urccl_dev_lane *l, struct urccl_remote
 	return __urccl_dev_entry(l, URCCL_OP_WRITE, remote.id, (uint64_t)(uintptr_t)buf, len, off,
 				 0, flags);
 }
+
+#ifdef __CUDACC__
+/* By a warp, as urccl_dev_push_each(). */
+URCCL_DEV uint64_t urccl_dev_write_each(struct urccl_dev_lane *l, struct urccl_remote remote,
+					const void *buf, uint64_t len, uint64_t off, uint32_t flags,
+					uint32_t n)
+{
+	const struct urccl_sqe sqe = __urccl_dev_sqe(
+		URCCL_OP_WRITE, remote.id, (uint64_t)(uintptr_t)buf, len, off, 0, flags);
+
+	return urccl_dev_push_each(l, &sqe, n);
+}
+#endif
 
 URCCL_DEV uint64_t urccl_dev_read(struct urccl_dev_lane *l, struct urccl_remote remote, void *buf,
 				  uint64_t len, uint64_t off, uint32_t flags)

@@ -30,9 +30,9 @@ static void die(struct urccl_dev_lane *l)
 {
 	uint64_t *at = (uint64_t *)(void *)&l->slots[l->pushed & (l->entries - 1)];
 
-	__urccl_dev_store(&at[0], URCCL_OP_WRITE | (uint64_t)URCCL_SQE_LAP << 16, 0, 1);
-	__urccl_dev_store(&at[4], LEN, 1ull << 63, 0);
-	__urccl_dev_store(&at[6], 0, 1ull << 63, 0);
+	__urccl_dev_store(&at[0], URCCL_OP_WRITE | (uint64_t)URCCL_SQE_LAP << 16, 0, 1, 1);
+	__urccl_dev_store(&at[4], LEN, 1ull << 63, 0, 1);
+	__urccl_dev_store(&at[6], 0, 1ull << 63, 0, 1);
 }
 
 /* 1: its word tells of a failure. */

@@ -64,7 +64,7 @@ static void store(const struct urccl_dev_lane *l, const struct urccl_sqe *sqe, u
 
 	memcpy(w, (const uint8_t *)sqe + 16 * (size_t)part, sizeof(w));
 	w[part != 0] = (w[part != 0] & ~bits[part != 0]) | (lap & bits[part != 0]);
-	__urccl_dev_store(at, w[0], w[1], !part);
+	__urccl_dev_store(at, w[0], w[1], !part, 1);
 }
 
 static void check_next(uint32_t lane, uint64_t i)
