@@ -20,6 +20,7 @@ enum {
 	EP_PIECE = EP_SMEM / (EP_STAGES * EP_WARPS), /* largest copy of a dispatching warp */
 	EP_COMBINE_STAGES = 2,	/* row buffers of a combining warp, for each rank */
 	EP_COMBINE_WARPS = 16,
+	EP_SHARES = 4096,	/* more than a kernel has blocks */
 	EP_LL_THREADS = 512,
 	EP_LL_SEND = 1,
 	EP_LL_RECV = 2,
@@ -50,7 +51,8 @@ struct ep_offsets {
  * grow: 32-bit ones modulo 2^32; 64-bit ones, which choose among three buffers, never wrap. */
 struct ep_flags {
 	uint32_t arrived[EP_RANKS];	/* epoch whose data may be written or read now */
-	uint32_t done[EP_RANKS];	/* epoch in which r has written or read everything */
+	uint32_t done[EP_RANKS];	/* EP_SHARES for each kernel in which r has written or read
+					 * everything */
 	uint64_t consumed[EP_LL_KINDS][EP_RANKS]; /* low-latency epoch that r has read */
 	uint64_t counts[EP_RANKS][EP_RANKS]; /* [source][destination]: epoch << 32 | rows */
 };
@@ -62,7 +64,7 @@ struct ep_control {
 	uint32_t dead;			/* bit r: low-latency calls leave r out */
 	uint32_t ticket;		/* blocks of the running kernel that have ended */
 	uint32_t claimed;		/* tokens that the running dispatch has handed out */
-	uint32_t reserved;
+	uint32_t ends;			/* kernels with a barrier at their end */
 	uint64_t ll_sent[EP_LL_KINDS];	/* low-latency sends that have ended */
 	uint64_t ll_received[EP_LL_KINDS];
 };

@@ -111,7 +111,7 @@ __device__ static bool combine_rows(const struct ep_combine_args &a, unsigned ch
 	struct item now = item_after(a, {0, 0, -1}, first), next = item_after(a, now, step);
 	uint32_t stage = 0, phase = 0;
 
-	if (!start_barrier(&a.ep, epoch))
+	if (!await_start(&a.ep, epoch))
 		return false;
 	fence_proxy();
 	if (now.token < a.tokens)
@@ -142,8 +142,10 @@ extern "C" __global__ void __launch_bounds__(EP_COMBINE_WARPS * 32, 1)
 	const struct ep_common *ep = &a.ep;
 	const uint32_t warp = threadIdx.x / 32;
 	const uint32_t epoch = load_relaxed(&ep->control->epoch) + 1;
-	bool ok = !failed(ep) && a.routes->fits;
+	bool ok;
 
+	announce_start(ep, epoch);
+	ok = !failed(ep) && a.routes->fits;
 	if (threadIdx.x < EP_COMBINE_WARPS * EP_COMBINE_STAGES)
 		barrier_init(&barriers[0][0] + threadIdx.x);
 	barrier_init_fence();
@@ -151,8 +153,7 @@ extern "C" __global__ void __launch_bounds__(EP_COMBINE_WARPS * 32, 1)
 	if (ok)
 		ok = combine_rows(a, buffers + warp * EP_COMBINE_STAGES * ep->ranks * a.piece_bytes,
 				  barriers[warp], epoch);
-	if (last_block<WRITES_LOCAL>(ep))
-		end_barrier(ep, ok, epoch);
+	end_barrier(ep, ok, epoch);
 }
 
 /* Each thread has four loads under way. */

@@ -62,6 +62,11 @@ __device__ __forceinline__ void store_release(uint64_t *p, uint64_t v)
 	asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
+__device__ __forceinline__ void add_release(uint32_t *p, uint32_t v)
+{
+	asm volatile("red.release.sys.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
 __device__ __forceinline__ void store_relaxed(uint32_t *p, uint32_t v)
 {
 	asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
@@ -166,20 +171,8 @@ __device__ __forceinline__ uint64_t *words_of(const struct ep_common *ep, uint32
 	return (uint64_t *)(ep->window.base[rank] + offset);
 }
 
-/* Writes of a block that another block, or the reader of a later flag, must see. */
-enum last_block_writes {
-	WRITES_NONE,
-	WRITES_LOCAL, /* in this GPU's memory */
-	WRITES_PEERS, /* in other GPUs' memory too */
-};
-
-template <enum last_block_writes WRITES> __device__ __forceinline__ void last_block_fence(void)
-{
-	if (WRITES == WRITES_LOCAL)
-		__threadfence();
-	if (WRITES == WRITES_PEERS)
-		__threadfence_system();
-}
+/* Writes of a block that another block must see. */
+enum last_block_writes { WRITES_NONE, WRITES_LOCAL };
 
 /* True in every thread of the last block that calls it; the writes of all blocks are then
  * visible to that block. Each block of a kernel calls it once. */
@@ -190,7 +183,8 @@ __device__ inline bool last_block(const struct ep_common *ep)
 
 	__syncthreads();
 	if (threadIdx.x == 0) {
-		last_block_fence<WRITES>();
+		if (WRITES == WRITES_LOCAL)
+			__threadfence();
 		last = atomicInc(&ep->control->ticket, gridDim.x - 1) == gridDim.x - 1;
 		if (WRITES != WRITES_NONE)
 			__threadfence();
@@ -199,32 +193,48 @@ __device__ inline bool last_block(const struct ep_common *ep)
 	return last;
 }
 
-/* Waits until each rank has started this kernel: from then on its window may be read and written.
- * Every block calls it. */
-__device__ inline bool start_barrier(const struct ep_common *ep, uint32_t epoch)
+/* Tells all ranks that this one has started the kernel: from then on they may read and write its
+ * window. Every block calls it, as early as it can. */
+__device__ inline void announce_start(const struct ep_common *ep, uint32_t epoch)
+{
+	if (blockIdx.x == 0 && threadIdx.x < ep->ranks)
+		store_release(&flags_of(ep, threadIdx.x)->arrived[ep->rank], epoch);
+}
+
+/* Waits until each rank has started this kernel. Every block calls it. */
+__device__ inline bool await_start(const struct ep_common *ep, uint32_t epoch)
 {
 	bool ok = true;
 
-	if (threadIdx.x < ep->ranks) {
-		if (blockIdx.x == 0)
-			store_release(&flags_of(ep, threadIdx.x)->arrived[ep->rank], epoch);
+	if (threadIdx.x < ep->ranks)
 		ok = wait_epoch(ep, &flags_of(ep, ep->rank)->arrived[threadIdx.x], epoch,
 				threadIdx.x);
-	}
 	return __syncthreads_and(ok);
 }
 
-/* The last block waits until no rank writes to or reads from another one's window in this epoch,
- * and begins the next. ok: this block has done its part. */
+/* Every block calls it at its end; ok: it has done its part. Block 0 waits until no rank writes to
+ * or reads from another one's window in this epoch, and begins the next. Each block adds a share to
+ * a count at each rank, and block 0 so many that a kernel adds EP_SHARES, however many blocks it
+ * has: so blocks need not wait for one another first. */
 __device__ inline void end_barrier(const struct ep_common *ep, bool ok, uint32_t epoch)
 {
-	if (ok && !failed(ep) && threadIdx.x < ep->ranks) {
-		store_release(&flags_of(ep, threadIdx.x)->done[ep->rank], epoch);
-		wait_epoch(ep, &flags_of(ep, ep->rank)->done[threadIdx.x], epoch, threadIdx.x);
-	}
+	const uint32_t r = threadIdx.x;
+	const uint32_t ends = blockIdx.x == 0 ? load_relaxed(&ep->control->ends) + 1 : 0;
+
 	__syncthreads();
-	if (threadIdx.x == 0)
+	if (ok && r < ep->ranks)
+		add_release(&flags_of(ep, r)->done[ep->rank],
+			    blockIdx.x == 0 ? EP_SHARES + 1 - gridDim.x : 1);
+	if (blockIdx.x != 0)
+		return;
+	if (ok && r < ep->ranks)
+		wait_epoch(ep, &flags_of(ep, ep->rank)->done[r], ends * EP_SHARES, r);
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		ep->control->claimed = 0;
+		ep->control->ends = ends;
 		store_relaxed(&ep->control->epoch, epoch);
+	}
 }
 
 /* ---- launches that overlap ------------------------------------------------------------------- */

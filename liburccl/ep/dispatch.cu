@@ -195,7 +195,7 @@ __device__ static bool send_rows(const struct ep_dispatch_args &a, unsigned char
 	fence_proxy();
 	load_ahead(a, &ring, c);
 	next = fetch_token(a, c.now);
-	if (a.cached && !start_barrier(&a.ep, epoch)) {
+	if (a.cached && !await_start(&a.ep, epoch)) {
 		for (uint32_t stage = 0; stage < ring.loads; stage++)
 			barrier_wait(&barriers[stage], 0);
 		return false;
@@ -249,6 +249,8 @@ extern "C" __global__ void __launch_bounds__(EP_WARPS * 32, 1)
 	barrier_init_fence();
 	await_previous();
 	epoch = load_relaxed(&ep->control->epoch) + 1;
+	if (a.cached)
+		announce_start(ep, epoch);
 	ok = __syncthreads_and(!failed(ep) && a.routes->fits);
 	if (ok) {
 		ok = send_rows(a, buffers + warp * EP_STAGES * a.piece_bytes, barriers[warp],
@@ -256,9 +258,5 @@ extern "C" __global__ void __launch_bounds__(EP_WARPS * 32, 1)
 		if (ok && !a.cached && a.topk && a.worst_tokens)
 			clear_rest(a);
 	}
-	if (!last_block<WRITES_PEERS>(ep))
-		return;
-	if (threadIdx.x == 0)
-		ep->control->claimed = 0;
 	end_barrier(ep, ok, epoch);
 }
