@@ -17,6 +17,7 @@ static struct {
 	int (*cuStreamCreate)(void **, unsigned);
 	int (*cuStreamDestroy_v2)(void *);
 	int (*cuStreamSynchronize)(void *);
+	int (*cuStreamWaitEvent)(void *, void *, unsigned);
 	int (*cuMemAlloc_v2)(uint64_t *, size_t);
 	int (*cuMemFree_v2)(uint64_t);
 	int (*cuMemsetD8_v2)(uint64_t, unsigned char, size_t);
@@ -34,6 +35,11 @@ static struct {
 	int (*cuEventRecord)(void *, void *);
 	int (*cuEventElapsedTime)(float *, void *, void *);
 	int (*cuEventDestroy_v2)(void *);
+	int (*cuModuleLoadData)(void **, const void *);
+	int (*cuModuleUnload)(void *);
+	int (*cuModuleGetFunction)(void **, void *, const char *);
+	int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+			      unsigned, void *, void **, void **);
 } cuda;
 
 /* In the order of the members. */
@@ -48,6 +54,7 @@ static const char *const names[] = {
 	"cuStreamCreate",
 	"cuStreamDestroy_v2",
 	"cuStreamSynchronize",
+	"cuStreamWaitEvent",
 	"cuMemAlloc_v2",
 	"cuMemFree_v2",
 	"cuMemsetD8_v2",
@@ -65,6 +72,10 @@ static const char *const names[] = {
 	"cuEventRecord",
 	"cuEventElapsedTime",
 	"cuEventDestroy_v2",
+	"cuModuleLoadData",
+	"cuModuleUnload",
+	"cuModuleGetFunction",
+	"cuLaunchKernel",
 };
 
 _Static_assert(sizeof(cuda) == sizeof(names), "a name for each function");
@@ -292,6 +303,38 @@ void *gpu_event_new(void)
 void gpu_event_record(void *event, void *stream)
 {
 	check(cuda.cuEventRecord(event, stream), "cuEventRecord");
+}
+
+void gpu_stream_wait_event(void *stream, void *event)
+{
+	check(cuda.cuStreamWaitEvent(stream, event, 0), "cuStreamWaitEvent");
+}
+
+void *gpu_module_new(const char *ptx)
+{
+	void *module;
+
+	check(cuda.cuModuleLoadData(&module, ptx), "cuModuleLoadData");
+	return module;
+}
+
+void gpu_module_free(void *module)
+{
+	cuda.cuModuleUnload(module);
+}
+
+void *gpu_kernel(void *module, const char *name)
+{
+	void *kernel;
+
+	check(cuda.cuModuleGetFunction(&kernel, module, name), name);
+	return kernel;
+}
+
+void gpu_launch(void *kernel, uint32_t blocks, uint32_t threads, void **params, void *stream)
+{
+	check(cuda.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, params, NULL),
+	      "cuLaunchKernel");
 }
 
 double gpu_event_us(void *from, void *to)

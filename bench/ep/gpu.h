@@ -64,6 +64,13 @@ void *gpu_event_new(void);
 void gpu_event_record(void *event, void *stream);
 double gpu_event_us(void *from, void *to); /* between two that have passed */
 void gpu_event_free(void *event);
+void gpu_stream_wait_event(void *stream, void *event);
+
+/* A kernel of PTX, which ends in a zero byte, in the current context. */
+void *gpu_module_new(const char *ptx);
+void gpu_module_free(void *module);
+void *gpu_kernel(void *module, const char *name);
+void gpu_launch(void *kernel, uint32_t blocks, uint32_t threads, void **params, void *stream);
 
 /* Ends the process with 1 and urccl_ep_errmsg() if res is negative. */
 void gpu_ok(int res, const char *call);

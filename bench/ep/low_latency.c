@@ -111,6 +111,7 @@ void perf_low_latency(const struct perf *options)
 	bf16 = perf_bytes(&p, choices, 2.0 * p.hidden, 1);
 	printf("low latency: %u tokens, %u experts\n", p.tokens, p.experts);
 	perf_time(&g, &p, "fill of 16 bytes (driver)", 0, NULL, nothing);
+	perf_raw(&g, &p, what.sms ? what.sms : all);
 	what.flags = URCCL_EP_LL_FP8;
 	perf_time(&g, &p, "ll dispatch fp8", what.sms ? what.sms : all, &fp8, dispatch);
 	what.flags = 0;

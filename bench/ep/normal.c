@@ -80,6 +80,26 @@ static void copy(struct gpu_group *g, uint32_t r)
 		       what.copy_bytes, g->rank[r].stream);
 }
 
+/* The other way: from the next rank's window. */
+static void fetch(struct gpu_group *g, uint32_t r)
+{
+	gpu_copy_async(g->rank[r].parts.combine_x, g->rank[(r + 1) % g->attr.ranks].parts.x,
+		       what.copy_bytes, g->rank[r].stream);
+}
+
+/* The floors of dispatch and combine: the same bytes in one copy. */
+static void floors(struct gpu_group *g, const struct perf *p, const struct perf_bytes *fp8,
+		   const struct perf_bytes *bf16)
+{
+	const int one = g->attr.ranks == 1;
+
+	what.copy_bytes = (size_t)(one ? fp8->logical : fp8->wire);
+	perf_time(g, p, "copy of fp8 rows (driver)", 0, fp8, copy);
+	what.copy_bytes = (size_t)(one ? bf16->logical : bf16->wire);
+	perf_time(g, p, "copy of bf16 rows (driver)", 0, bf16, copy);
+	perf_time(g, p, "fetch of bf16 rows (driver)", 0, bf16, fetch);
+}
+
 static void prepare(struct gpu_group *g, const struct perf *p, int64_t *const *choices)
 {
 	const size_t row = 2 * (size_t)p->hidden, n = (size_t)p->tokens * row;
@@ -109,11 +129,9 @@ static void prepare(struct gpu_group *g, const struct perf *p, int64_t *const *c
 	what.tokens = p->tokens, what.topk = p->topk, what.hidden = p->hidden;
 }
 
-static void run(struct gpu_group *g, const struct perf *p, int64_t *const *choices, uint32_t sms)
+static void run(struct gpu_group *g, const struct perf *p, const struct perf_bytes *fp8,
+		const struct perf_bytes *bf16, uint32_t sms)
 {
-	const uint32_t words = (p->hidden + 127) / 128;
-	const struct perf_bytes fp8 = perf_bytes(p, choices, p->hidden + 4.0 * words, 0);
-	const struct perf_bytes bf16 = perf_bytes(p, choices, 2.0 * p->hidden, 0);
 	const struct {
 		const char *name;
 		uint32_t fp8, cached;
@@ -125,9 +143,9 @@ static void run(struct gpu_group *g, const struct perf *p, int64_t *const *choic
 	what.sms = sms;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		what.fp8 = kinds[i].fp8, what.cached = kinds[i].cached;
-		perf_time(g, p, kinds[i].name, sms, what.fp8 ? &fp8 : &bf16, dispatch);
+		perf_time(g, p, kinds[i].name, sms, what.fp8 ? fp8 : bf16, dispatch);
 	}
-	perf_time(g, p, "combine bf16", sms, &bf16, combine);
+	perf_time(g, p, "combine bf16", sms, bf16, combine);
 	perf_time(g, p, "dispatch of no rows, cached", sms, NULL, dispatch_nothing);
 }
 
@@ -136,7 +154,7 @@ void perf_normal(const struct perf *options)
 	struct perf p = *options;
 	struct gpu_group g;
 	int64_t *choices[URCCL_EP_MAX_RANKS];
-	struct perf_bytes bytes;
+	struct perf_bytes fp8, bf16;
 	const uint32_t all = 132 / (p.ranks > (uint32_t)p.gpus ? p.ranks / (uint32_t)p.gpus : 1);
 
 	p.tokens = p.tokens ? p.tokens : 4096;
@@ -156,16 +174,16 @@ void perf_normal(const struct perf *options)
 			   });
 	prepare(&g, &p, choices);
 	printf("normal: %u tokens, %u experts\n", p.tokens, p.experts);
-	bytes = perf_bytes(&p, choices, 2.0 * p.hidden, 0);
-	what.copy_bytes = (size_t)(p.ranks > 1 ? bytes.wire : bytes.logical);
-	perf_time(&g, &p, "copy of bf16 rows (driver)", 0, &bytes, copy);
+	fp8 = perf_bytes(&p, choices, p.hidden + 4.0 * ((p.hidden + 127) / 128), 0);
+	bf16 = perf_bytes(&p, choices, 2.0 * p.hidden, 0);
+	floors(&g, &p, &fp8, &bf16);
 	perf_time(&g, &p, "layout", 1, NULL, layout);
 	for (uint32_t i = 0; i < p.nsms; i++)
-		run(&g, &p, choices, p.sms[i]);
+		run(&g, &p, &fp8, &bf16, p.sms[i]);
 	if (!p.nsms)
-		run(&g, &p, choices, all < 24 ? all : 24);
+		run(&g, &p, &fp8, &bf16, all < 24 ? all : 24);
 	if (!p.nsms && all > 24)
-		run(&g, &p, choices, all);
+		run(&g, &p, &fp8, &bf16, all);
 	gpu_group_close(&g);
 	for (uint32_t r = 0; r < p.ranks; r++)
 		free(choices[r]);

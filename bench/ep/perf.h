@@ -11,7 +11,7 @@ struct perf {
 	const char *mode;
 	uint32_t ranks, tokens, hidden, topk, experts, iterations;
 	uint32_t sms[PERF_SMS], nsms;
-	int gpus;
+	int gpus, aligned;
 };
 
 /* Bytes of one call, of the rank with most of them. */
@@ -21,6 +21,9 @@ struct perf_bytes {
 
 void perf_normal(const struct perf *p);
 void perf_low_latency(const struct perf *p);
+
+/* Launches and flags by themselves. */
+void perf_raw(struct gpu_group *g, const struct perf *p, uint32_t sms);
 
 /* Times "call", which launches its work for one rank, on all ranks; prints a line. */
 void perf_time(struct gpu_group *g, const struct perf *p, const char *name, uint32_t sms,
