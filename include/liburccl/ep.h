@@ -165,7 +165,7 @@ struct urccl_ep_combine {
 };
 
 /* Both phases by default. A call with SEND and a later one with RECV and the same arguments leave
- * the multiprocessors free while bytes are on their way. Up to two sends may be without their
+ * the multiprocessors free while bytes are in flight. Up to two sends may be without their
  * receive; receives come in the order of the sends. */
 enum urccl_ep_ll_flags {
 	URCCL_EP_LL_IDX32 = 1 << 0,	   /* topk_idx has 4-byte elements */

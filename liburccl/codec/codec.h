@@ -102,14 +102,14 @@ struct codec_ops {
 			  uint8_t *rest);
 	uint32_t (*rank4)(const uint8_t *exps, uint32_t n, const uint8_t *table, uint8_t *codes,
 			  uint8_t *rest);
-	/* The way back. The result is the number of bytes that were taken from rest, at most n. */
+	/* The reverse. The result is the number of bytes that were taken from rest, at most n. */
 	uint32_t (*unrank2)(const uint8_t *codes, uint32_t n, const uint8_t *table,
 			    const uint8_t *rest, uint8_t *exps);
 	uint32_t (*unrank3)(const uint8_t *codes, uint32_t n, const uint8_t *table,
 			    const uint8_t *rest, uint8_t *exps);
 	uint32_t (*unrank4)(const uint8_t *codes, uint32_t n, const uint8_t *table,
 			    const uint8_t *rest, uint8_t *exps);
-	/* BF16's split and rank2 or rank4 in one pass over whole tiles, and the way back:
+	/* BF16's split and rank2 or rank4 in one pass over whole tiles, and the reverse:
 	 * optional. */
 	uint32_t (*encode2)(const uint8_t *src, uint32_t n, const uint8_t *table, uint8_t *a,
 			    uint8_t *codes, uint8_t *rest);

@@ -125,7 +125,7 @@ static void unstore(const struct places *p, const uint32_t share[3], const uint8
 	memcpy(dst, var, bytes);
 }
 
-/* A tile that is not whole, by way of the work space, which has room for whole groups. */
+/* Decodes a tile that is not whole in the work space, which has room for whole groups. */
 static int decode_part(const struct decoder *d, struct work *w, const struct places *in,
 		       const uint32_t share[3], uint32_t n, const struct codec_tile *entry,
 		       const uint8_t *var, uint8_t *dst)
@@ -144,7 +144,7 @@ static int decode_part(const struct decoder *d, struct work *w, const struct pla
 	return 0;
 }
 
-/* Its part of var begins at *end, and *end is moved behind it. */
+/* The tile's part of var begins at *end, which moves behind it. */
 static int decode_tile(const struct decoder *d, struct work *w, uint64_t tile, uint32_t *end)
 {
 	const struct codec_type *t = &codec_types[d->head.dtype];

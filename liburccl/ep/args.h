@@ -190,8 +190,8 @@ struct ep_ll_args {
 	uint32_t phases;		/* EP_LL_SEND, EP_LL_RECV */
 	uint32_t tokens, topk, hidden, idx32;
 	uint32_t fp8, round_scale, ue8m0;
-	uint32_t row_bytes;		/* of a row on its way */
-	uint32_t scale_words;		/* of a row on its way */
+	uint32_t row_bytes;		/* of a sent row */
+	uint32_t scale_words;		/* of a sent row */
 };
 
 #endif

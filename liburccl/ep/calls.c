@@ -66,7 +66,7 @@ int urccl_ep_layout(struct urccl_ep *ep, const void *topk_idx, uint32_t tokens, 
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-/* What urccl_ep_copy_results() reads. */
+/* Checks the members that urccl_ep_copy_results() reads. */
 static int check_results(const struct urccl_ep *ep, const struct urccl_ep_dispatch *a,
 			 const struct urccl_ep_handle *handle)
 {
@@ -244,7 +244,7 @@ static int check_combine(const struct urccl_ep *ep, const struct urccl_ep_combin
 	return err ? err : ep_check_pointer(handle->memory, true, "handle.memory");
 }
 
-/* Puts what is to be combined into the window. */
+/* Copies the input of combine into the window. */
 static int copy_input(const struct urccl_ep *ep, const struct urccl_ep_combine *a,
 		      const struct ep_routes *routes, void *stream)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fetches the rows of each token from its ranks and adds them in fp32, in ascending order of ranks.
- * A warp has bulk loads of the next piece under way while it adds up one.
+ * A warp has bulk loads of the next piece in flight while it adds up one.
  */
 #include "device.cuh"
 
@@ -100,7 +100,7 @@ __device__ static void add_weights(const struct ep_combine_args &a, const struct
 		a.out_weights[(size_t)i.token * a.topk + lane] = sum;
 }
 
-/* A warp takes every (grid * EP_COMBINE_WARPS)-th piece. The first loads of slots are under way
+/* A warp takes every (grid * EP_COMBINE_WARPS)-th piece. The first loads of slots are in flight
  * while the ranks wait for each other. False: a rank did not come. */
 __device__ static bool combine_rows(const struct ep_combine_args &a, unsigned char *buffers,
 				    uint64_t *barriers, uint32_t epoch)
@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(EP_COMBINE_WARPS * 32, 1)
 	end_barrier(ep, ok, epoch);
 }
 
-/* Each thread has four loads under way. */
+/* Each thread has four loads in flight. */
 template <typename T> __device__ static void copy_elements(void *to, const void *from, uint64_t n)
 {
 	const uint64_t threads = (uint64_t)gridDim.x * blockDim.x;

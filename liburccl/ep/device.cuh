@@ -100,7 +100,7 @@ __device__ __forceinline__ uint64_t now_ns(void)
 	return t;
 }
 
-/* Has epoch or count "have" come to "want", modulo 2^32? */
+/* Has the epoch or count "have" reached "expected", modulo 2^32? */
 __device__ __forceinline__ bool reached(uint32_t have, uint32_t expected)
 {
 	return (int32_t)(have - expected) >= 0;

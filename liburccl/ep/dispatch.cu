@@ -5,7 +5,7 @@
  */
 #include "device.cuh"
 
-enum { AHEAD = 1 }; /* loads that a warp has under way; AHEAD < EP_STAGES */
+enum { AHEAD = 1 }; /* loads that a warp has in flight; AHEAD < EP_STAGES */
 
 /* Data that a warp reads before a token's turn comes. Lane r has the row at rank r, lane k
  * the choice k, each lane two of the scales. */
@@ -60,8 +60,7 @@ __device__ static uint32_t piece_bytes(const struct ep_dispatch_args &a, uint32_
 	return min(a.piece_bytes, a.row_bytes - piece * a.piece_bytes);
 }
 
-/* What goes with a token beside its row: scales, and in a fresh dispatch experts, weights and
- * index. */
+/* Sends a token's scales, and in a fresh dispatch its experts, weights and index. */
 __device__ static void send_details(const struct ep_dispatch_args &a, uint32_t token, int slots,
 				    const struct fetched &f)
 {
@@ -131,7 +130,7 @@ struct ring {
 	uint32_t ahead, piece; /* the next to load: tokens beyond the one to be sent; its piece */
 };
 
-/* Starts loads until AHEAD are under way beyond the piece to be sent. */
+/* Starts loads until AHEAD are in flight beyond the piece to be sent. */
 __device__ static void load_ahead(const struct ep_dispatch_args &a, struct ring *ring,
 				  const struct claims &c)
 {
@@ -181,7 +180,7 @@ __device__ static void send_piece(const struct ep_dispatch_args &a, struct ring 
 	ring->sends++;
 }
 
-/* The first loads are under way while the ranks wait for each other. False: a rank did not come.
+/* The first loads are in flight while the ranks wait for each other. False: a rank did not come.
  * In a fresh dispatch the exchange of counts was the barrier. */
 __device__ static bool send_rows(const struct ep_dispatch_args &a, unsigned char *buffers,
 				 uint64_t *barriers, uint32_t epoch)

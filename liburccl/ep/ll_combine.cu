@@ -136,7 +136,7 @@ __device__ static void send_sums(const struct ep_ll_args &a, uint64_t epoch)
 
 /* ---- receive --------------------------------------------------------------------------------- */
 
-enum { PARTS = 2 }; /* vectors of sixteen bytes of a sum that a thread has under way */
+enum { PARTS = 2 }; /* vectors of sixteen bytes of a sum that a thread has in flight */
 
 /* Adds up PARTS vectors of the sums of a token, clears these, and writes the result. */
 __device__ static void receive_part(const struct ep_ll_args &a, uint32_t token, const int *index,

@@ -27,7 +27,7 @@ __device__ static uint32_t await_count(const struct ep_common *ep, uint32_t from
 }
 
 /* first[l * ranks + s] becomes the first row of source s in local expert l; rows[s] the number of
- * rows of source s. Block 0 writes the results that speak of counts. */
+ * rows of source s. Block 0 writes recv_count and layout_range. */
 __device__ static void receive_counts(const struct ep_ll_args &a, int *first, int *rows,
 				      uint64_t epoch)
 {
@@ -106,8 +106,8 @@ __device__ static void first_load(const struct team &team, const unsigned char *
 			v[u] = load_relaxed((const uint4 *)(row + team.at(base, u)));
 }
 
-/* Moves a row's scales to each of its experts and clears them. scale: what the first load of the
- * thread's first one has returned. */
+/* Moves a row's scales to each of its experts and clears them. scale: the result of the
+ * load of the thread's first one. */
 __device__ static void receive_scales(const struct ep_ll_args &a, const struct team &team,
 				      uint32_t from, unsigned char *row, uint32_t word, uint32_t n,
 				      uint32_t scale, bool *ok)

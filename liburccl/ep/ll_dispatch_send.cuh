@@ -249,7 +249,7 @@ __device__ static void send_to_all(const struct ep_ll_args &a, const int *row, u
 	}
 }
 
-/* What sixteen bytes on their way are made from: as many of bf16, or twice as many for FP8. */
+/* The source of sixteen bytes of a sent row: sixteen bytes of bf16, or thirty-two for FP8. */
 struct vectors {
 	uint4 low, high;
 };
@@ -318,7 +318,7 @@ __device__ static void send_tokens(const struct ep_ll_args &a, int *shared, uint
 {
 	__shared__ int row[EP_RANKS], within[EP_LL_TOPK];
 	const struct ep_common *ep = &a.ep;
-	/* These loads are under way at the same time. */
+	/* These loads are in flight at the same time. */
 	struct vectors first = load_vectors(a, blockIdx.x, threadIdx.x);
 	const struct choice_words early[2] = {load_choice(a, threadIdx.x),
 					      load_choice(a, threadIdx.x + EP_LL_THREADS)};

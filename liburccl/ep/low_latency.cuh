@@ -112,7 +112,7 @@ __device__ inline void ll_end(const struct ep_common *ep, enum ep_ll_kind kind, 
 /* ---- teams -----------------------------------------------------------------------------------
  * Rows are handled by teams of whole warps of one block: the fewer rows there are, the larger. */
 
-enum { LL_UNROLL = 4 }; /* vectors of sixteen bytes that a thread has under way */
+enum { LL_UNROLL = 4 }; /* vectors of sixteen bytes that a thread has in flight */
 
 struct team {
 	uint32_t index, teams;	  /* in the grid */
@@ -134,7 +134,7 @@ struct team {
 	{
 		return base + ((uint32_t)u * threads + thread) * 16;
 	}
-	/* The bytes that the team has under way. */
+	/* The bytes that the team has in flight. */
 	__device__ uint32_t batch() const
 	{
 		return LL_UNROLL * threads * 16;
@@ -185,7 +185,7 @@ __device__ __forceinline__ bool arrived(uint4 v)
 	return v.x != EP_POISON && v.y != EP_POISON && v.z != EP_POISON && v.w != EP_POISON;
 }
 
-/* Waits until the data at p have arrived. have: what the first load has returned. If they do not
+/* Waits until the data at p have arrived. have: the result of the first load. If they do not
  * come, their rank is left out and *ok becomes false. */
 template <typename T>
 __device__ __forceinline__ T await_data(const struct ep_common *ep, const T *p, T have,

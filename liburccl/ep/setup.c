@@ -10,7 +10,7 @@
 
 enum { TIMEOUT_MS = 100000, RIGHTS = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE };
 
-/* What the other ranks must know of one. */
+/* A rank publishes its card; the other ranks need it to map the window. */
 struct card {
 	uint32_t len; /* of metadata */
 	uint8_t metadata[URCCL_METADATA_MAX];

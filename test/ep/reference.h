@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What <liburccl/ep.h> promises, computed on the CPU for all ranks of a group. Kernels give the
+ * The contract of <liburccl/ep.h>, computed on the CPU for all ranks of a group. Kernels give the
  * same bits. Memory is the caller's; arrays have the shapes of the header. Nothing here fails.
  */
 #ifndef EP_REFERENCE_H

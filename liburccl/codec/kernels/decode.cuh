@@ -31,7 +31,7 @@ extern "C" __global__ void urccl_codec_check(struct codec_args g)
 	*g.result = bad ? FAILED : 0;
 }
 
-__device__ __forceinline__ void encode_fail(const struct codec_args *g)
+__device__ __forceinline__ void decode_fail(const struct codec_args *g)
 {
 	atomicOr((unsigned long long *)g->result, (unsigned long long)FAILED);
 }
@@ -68,7 +68,7 @@ __device__ __forceinline__ uint32_t decode_second(struct shared *s, const struct
 		if (!done) {
 			place = n & 0xffff;
 			if (t == 0 && (total & 0xffff) != first)
-				encode_fail(g);
+				decode_fail(g);
 		}
 		for (b = base + (n >> 16); z; z &= z - 1, b++)
 			if (b < second)
@@ -76,12 +76,12 @@ __device__ __forceinline__ uint32_t decode_second(struct shared *s, const struct
 		base += total >> 16;
 	}
 	if (t == 0 && base != second)
-		encode_fail(g);
+		decode_fail(g);
 	__syncthreads();
 	return place;
 }
 
-/* The same for FW4, whose exponents lie in var as they are. */
+/* The same for FW4: its exponents lie in var as they are. */
 __device__ __forceinline__ uint32_t decode_bytes(struct shared *s, const struct codec_args *g,
 						 const uint32_t *var, uint32_t first,
 						 uint32_t nfirst)
@@ -92,7 +92,7 @@ __device__ __forceinline__ uint32_t decode_bytes(struct shared *s, const struct 
 		s->var[i] = var[i];
 	place = block_scan(s, nfirst, &total);
 	if (threadIdx.x == 0 && total != first)
-		encode_fail(g);
+		decode_fail(g);
 	__syncthreads();
 	return place;
 }
@@ -193,7 +193,7 @@ __device__ __forceinline__ void decode_tile(struct shared *s, const struct codec
 	    (uint32_t)entry != (uint64_t)start + (size + 3) / 4 ||
 	    (tile + 1 == l->tiles && end != h->coded_bytes)) {
 		if (threadIdx.x == 0)
-			encode_fail(g);
+			decode_fail(g);
 		return;
 	}
 	p.place[3] += 4ull * start;

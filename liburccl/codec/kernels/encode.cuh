@@ -92,8 +92,7 @@ __device__ __forceinline__ void put_sections(const struct tile_places *p, const 
 						      left_of(p->share[2], t * bytes));
 }
 
-/* Fills s->var with the tile's part of it. Returns the counts of the index, first | second << 16.
- * */
+/* Fills s->var with the tile's part of it. Returns the index's counts, first | second << 16. */
 template <int D, int M>
 __device__ __forceinline__ uint32_t code_tile(struct shared *s, const struct tile_places *p,
 					      const uint8_t *src)
