@@ -319,11 +319,13 @@ static int can_fail(const struct run *r)
 	return needs_cpu(r) || r->is_nic;
 }
 
-/* What needs nobody may still find no processor of ours before its deadline, if that was away for
- * much of it. */
+/* An entry that needs nobody may still find no processor of ours before its deadline, or before its
+ * peer counts as dead, if the processor was away for much of that time. */
 static int may_be_late(const struct run *r, int64_t res, uint64_t canary)
 {
-	return res == -ETIMEDOUT && !can_fail(r) && (PAIR_SLOW || 2 * canary >= SHORT_MS * MS);
+	int late = res == -ETIMEDOUT || (res == -ECONNRESET && row_of(r)->loses);
+
+	return late && !can_fail(r) && (PAIR_SLOW || 2 * canary >= SHORT_MS * MS);
 }
 
 static void judge_codes(const struct run *r, uint64_t canary)
