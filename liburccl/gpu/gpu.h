@@ -176,6 +176,8 @@ enum gpu_lane {
 enum gpu_state {
 	GPU_FREE,
 	GPU_QUEUED,			/* nothing has touched the memory */
+	GPU_BEGUN,			/* GATHER: cannot be cancelled, and the copy thread still
+					 * uses slot and pieces, though its word may be there */
 	GPU_ISSUED,			/* cannot be cancelled */
 	GPU_ENDED,			/* by the copy thread, without the GPU */
 	GPU_FAILED,			/* has ended with an error */

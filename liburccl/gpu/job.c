@@ -66,7 +66,7 @@ int gpu_job_done(struct gpu_job *job)
 	uint32_t state = load_acquire(&slot->state);
 	int code, failed = state == GPU_FAILED;
 
-	if (word < job->seq * GPU_PARTS && !failed && state != GPU_ENDED)
+	if ((word < job->seq * GPU_PARTS || state == GPU_BEGUN) && !failed && state != GPU_ENDED)
 		return 0;
 	failed |= slot->code != 0; /* of one piece, and the others have ended */
 	code = !failed ? 0 : slot->code ? slot->code : gpu_dev_code(job->dev);

@@ -9,11 +9,11 @@
  */
 #include "gpu/private.h"
 
-#define RATE_LEAST   100u /* MB/s */
-#define RATE_MOST    1000000u
-#define MEASURE_NS   (200 * NSEC_PER_USEC)
+#define RATE_LEAST  100u /* MB/s */
+#define RATE_MOST   1000000u
+#define MEASURE_NS  (200 * NSEC_PER_USEC)
 
-#define WORDS_BYTES  (64 * GPU_LANES + 2 * sizeof(struct gpu_table))
+#define WORDS_BYTES (64 * GPU_LANES + 2 * sizeof(struct gpu_table))
 
 void dev_break(struct gpu_dev *dev, int code)
 {
@@ -233,15 +233,19 @@ static void call_issue(struct gpu_dev *dev, struct gpu_lane_state *l, struct gpu
 static int slot_issue(struct gpu_dev *dev, struct gpu_lane_state *l, uint64_t now)
 {
 	struct gpu_slot *slot = lane_slot(l, l->head + 1);
+	uint32_t begun = slot->kind == GPU_GATHER ? GPU_BEGUN : GPU_ISSUED;
 
-	if (!l->is_begun && !lane_slot_take(slot, GPU_QUEUED, GPU_ISSUED)) {
+	if (!l->is_begun && !lane_slot_take(slot, GPU_QUEUED, begun)) {
 		store_release(&slot->state, GPU_FREE);
 		return 1;
 	}
 	l->is_begun = 1;
-	if (slot->kind == GPU_GATHER)
-		return gather_issue(dev, l, slot, now);
-	call_issue(dev, l, slot);
+	if (begun == GPU_ISSUED)
+		call_issue(dev, l, slot);
+	else if (!gather_issue(dev, l, slot, now))
+		return 0;
+	else
+		lane_slot_take(slot, GPU_BEGUN, GPU_ISSUED); /* unless it has failed */
 	return 1;
 }
 
