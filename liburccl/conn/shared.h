@@ -48,7 +48,7 @@
 /* Longest delay of a new peer while one of our dials, to an address only, may lead to the same
  * peer. */
 #define HOLD_NS NSEC_PER_SEC
-/* After a rail broke: time for the connection to give the reason. */
+/* Time after the last rail broke in which the connection may still give the reason. */
 #define RAIL_GRACE_NS (200 * NSEC_PER_MSEC)
 /* An unregister or revoke call waits at most this long. */
 #define CALL_NS (2 * NSEC_PER_SEC)

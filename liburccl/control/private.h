@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the room need of each other: listening, dialling and the handshake. */
+/* Calls between the files of the room: listening, dialling and the handshake. */
 #ifndef CONTROL_PRIVATE_H
 #define CONTROL_PRIVATE_H
 

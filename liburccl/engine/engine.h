@@ -269,7 +269,7 @@ enum urccl_enforced engine_remote_enforced(const struct engine_remote *r); /* an
 /* ---- any thread, also beside a stuck engine ---- */
 
 void engine_stats(const struct engine *e, struct urccl_stats *stats);
-/* Before engine_start(): a setting for dumps, numbered from 0. */
+/* Stores a setting for dumps, numbered from 0. Called before engine_start(). */
 void engine_export_setting(struct engine *e, uint32_t i, const char *text);
 int engine_dump(const struct engine *e, int fd); /* 0, or -errno if fd does not take all of it */
 const struct failures *engine_failures(const struct engine *e);

@@ -886,7 +886,7 @@ void relay_answer(struct engine_peer *p, struct relay_record *r);
 uint32_t relays_look(struct engine *e); /* how much was done */
 int relay_idle(const struct engine_peer *p);
 int relay_copies(const struct engine_peer *p); /* 1: a GPU copies for it */
-/* Of a peer that is lost: ends what waits. 1: no GPU copies for it. */
+/* For a lost peer: ends requests that wait. 1: no GPU copies for it. */
 int relay_is_quiet(struct engine *e, struct engine_peer *p);
 void relay_reset(struct engine *e, struct engine_peer *p); /* it is lost, its rails are closed */
 static inline void relay_kick(struct engine *e, struct relay *r)

@@ -50,11 +50,12 @@ void stage_close(struct stage *s);
 
 /* Copies what is left. 1: all of it is done. 0: the copy is out: ask copy_done(). */
 int copy_run(struct copy *c);
-/* Of a copy that is out. 1: its job has ended: call copy_step(). 0: not yet. */
+/* For a copy that is out. 1: its job has ended: call copy_step(). 0: not yet. */
 int copy_done(struct copy *c);
 /* 1: all is done, or job.res says why not. 0: the next job is out. */
 int copy_step(struct copy *c);
-/* Of a copy that is out. 1: no GPU will touch its memory for it any more. 0: ask copy_done(). */
+/* Cancels a copy that is out. 1: no GPU will touch its memory for it any more. 0: ask
+ * copy_done(). */
 int copy_cancel(struct copy *c);
 static inline int copy_is_out(const struct copy *c)
 {

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start-when and signal-when: words of the program, and CUDA events. An entry starts only when its
+/*
+ * Start-when and signal-when: words of the program, and CUDA events. An entry starts only when its
  * word has the value, and sets the other word when it has succeeded. No event reports a change of a
  * word, so awaited words are polled: some in each iteration, and all before a sleep. Such a sleep
- * is short. Jobs of a GPU's copy thread query words in GPU memory and events, and set words. No
- * stream waits for them, since such a wait cannot be cancelled. An entry that is stopped while its
- * job runs ends when the job is done. */
+ * is short.
+ *
+ * Jobs of a GPU's copy thread query words in GPU memory and events, and set words. No stream waits
+ * for them, since such a wait cannot be cancelled. An entry that is stopped while its job runs ends
+ * when the job is done.
+ */
 #include "engine/private.h"
 
 #define WORD_BYTES 8u
@@ -283,7 +287,7 @@ uint32_t sync_look_gpus(struct engine *e)
 	return n;
 }
 
-/* Before the program can see the CQE. */
+/* Called before the program can see the CQE. */
 void sync_signal(const struct op *op)
 {
 	const struct sync *s = sync_of(op);

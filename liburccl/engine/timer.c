@@ -19,9 +19,9 @@ void wheel_init(struct wheel *w, uint64_t now_ns)
 	}
 }
 
-/* A timer is in the level of the highest digit in which its tick differs from the wheel's tick. The
- * slots of a level after the current one thus all belong to the coming round, and one bit scan
- * finds the first. */
+/* A tick is a number with one digit for each level. The level of a timer is the highest digit in
+ * which its tick differs from the wheel's tick. So all timers of a level are ahead of the wheel by
+ * less than one round, and one bit scan finds the first of them. */
 static void wheel_place(struct wheel *w, struct timer *t)
 {
 	uint64_t differ = t->tick ^ w->tick, at, ahead;
@@ -128,7 +128,8 @@ struct timer *wheel_expired(struct wheel *w, uint64_t now_ns)
 		next = now < w->soonest ? w->soonest : next_tick(w);
 		w->soonest = next;
 		if (next > now) {
-			/* The tick after now may still get timers, so the wheel stays at now. */
+			/* Timers may still be set for the tick after `now`, so the wheel moves no
+			 * further than `now`. */
 			if (now > w->tick)
 				w->tick = now;
 			return NULL;

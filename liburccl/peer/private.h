@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the room need of each other. */
+/* Calls between the files of the room. */
 #ifndef PEER_PRIVATE_H
 #define PEER_PRIVATE_H
 
@@ -33,7 +33,8 @@ void peer_disconnect(struct control *c, struct peer *p);
 
 void peer_delay(struct control *c, struct control_timer *a);
 
-void suspend_leave(struct control *c, struct peer *p); /* it has none, or is down */
+void suspend_leave(struct control *c, struct peer *p); /* the peer has no data path any more, or is
+						        * down */
 
 /* resume.c: resuming a suspended data path. */
 void resume_step(struct control *c, struct peer *p); /* suspended: continues if it can and should */

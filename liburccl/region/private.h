@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the room need of each other. */
+/* State and calls that the files of the room share. */
 #ifndef REGION_PRIVATE_H
 #define REGION_PRIVATE_H
 

@@ -74,7 +74,7 @@ static void region_forget(struct control *c, struct region *r)
 	region_free_record(c, r);
 }
 
-/* Answers those that wait for the end of its adverts only. */
+/* Answers REVOKEs, which wait only for the end of the region's adverts. */
 static void region_revoked(struct region *r, int res, uint32_t reason, uint64_t a, uint64_t b)
 {
 	while (!list_empty(&r->revoking)) {

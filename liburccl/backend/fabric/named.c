@@ -160,7 +160,7 @@ int fabric_nic_check(const struct fi_info *info)
 	return 0;
 }
 
-/* Before any endpoint or region of the domain is made. */
+/* Sets options of the domain. Called before any endpoint or region of the domain is made. */
 int fabric_nic_domain(struct fabric_device *d)
 {
 	bool on = true, off = false;
