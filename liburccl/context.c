@@ -293,18 +293,17 @@ static int incarnation_new(uint64_t *incarnation)
 	return err ? fail(err, "no random numbers: %s", errno_text(-err)) : 0;
 }
 
-static struct urccl *context_map(void)
+static struct urccl *context_map(int *err)
 {
 	struct urccl *ctx = mmap(NULL, sizeof(*ctx), PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (ctx == MAP_FAILED) {
-		fail(-ENOMEM, "no memory for a context");
+		*err = fail(-errno, "no memory for a context: %s", errno_text(errno));
 		return NULL;
 	}
-	if (madvise(ctx, sizeof(*ctx), MADV_WIPEONFORK)) {
-		fail(-ENOMEM, "this kernel cannot keep a context out of forked processes: it lacks "
-			      "MADV_WIPEONFORK, which came with Linux 4.14");
+	*err = wipe_on_fork(ctx, sizeof(*ctx), "a context");
+	if (*err) {
 		munmap(ctx, sizeof(*ctx));
 		return NULL;
 	}
@@ -443,9 +442,9 @@ int urccl_open(const struct urccl_params *p, struct urccl **out)
 
 	if (!out)
 		return fail(-EINVAL, "nowhere to put the context: the pointer for it is NULL");
-	ctx = context_map();
+	ctx = context_map(&err);
 	if (!ctx)
-		return -ENOMEM;
+		return err;
 	err = settings_read(&ctx->settings, p);
 	if (err)
 		goto unmap;

@@ -234,6 +234,9 @@ int fail_handle(uint32_t handle, enum handle_kind wanted, uint32_t stale);
 int memfd_open(const char *name);
 /* Opens a second descriptor of the same memfd that does not allow writing. Returns it or -errno. */
 int memfd_reader(int fd);
+/* Makes the pages read as zero in a forked child. what: "a ring". Returns 0, or -errno with fail()
+ * text. */
+int wipe_on_fork(void *mem, size_t len, const char *what);
 
 /* ---- clock ---- */
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -126,6 +127,28 @@ static int create(pthread_t *thread, struct start *s)
 	return -err;
 }
 
+/* pthread_create() gives EAGAIN for a limit of threads, and for memory of a stack as well. Maps a
+ * stack as pthread_create() does and gives it back. Returns 0, or -1 with errno. */
+static int stack_try(void)
+{
+	size_t len = 0, guard = 0;
+	pthread_attr_t attr;
+	char *stack;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_getstacksize(&attr, &len);
+	pthread_attr_getguardsize(&attr, &guard);
+	pthread_attr_destroy(&attr);
+	stack = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (stack == MAP_FAILED)
+		return -1;
+	err = mprotect(stack + guard, len - guard, PROT_READ | PROT_WRITE) ? errno : 0;
+	munmap(stack, len);
+	errno = err;
+	return err ? -1 : 0;
+}
+
 int thread_start(pthread_t *thread, const struct thread_how *how, void *(*run)(void *arg),
 		 void *arg)
 {
@@ -136,6 +159,11 @@ int thread_start(pthread_t *thread, const struct thread_how *how, void *(*run)(v
 		return fail(-EINVAL, "%s_cpus \"%s\": a list like \"0-3,8\" is wanted",
 			    how->setting, how->cpus);
 	err = create(thread, &s);
+	if (err == -EAGAIN && stack_try())
+		return fail(err,
+			    "no %s thread can be started: no memory for its stack: %s; see "
+			    "vm.max_map_count and ulimit -v",
+			    how->part, errno_text(errno));
 	if (err == -EAGAIN)
 		return fail(err,
 			    "no %s thread can be started: RLIMIT_NPROC (ulimit -u) or pids.max of "

@@ -77,11 +77,10 @@ static int ring_map(uint64_t len, uint64_t head, void **mem)
 
 	if (p == MAP_FAILED)
 		return fail(-ENOMEM, "no memory for a ring of %llu bytes", (unsigned long long)len);
-	if (madvise(p, head, MADV_WIPEONFORK)) {
-		err = -errno;
+	err = wipe_on_fork(p, head, "a ring");
+	if (err) {
 		munmap(p, len);
-		return fail(err, "this kernel cannot keep a ring out of forked processes: it lacks "
-				 "MADV_WIPEONFORK, which came with Linux 4.14");
+		return err;
 	}
 	*mem = p;
 	return 0;
