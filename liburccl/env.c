@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings from the environment, by name, and for tools. */
-#include <ctype.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +84,7 @@ static const struct setting *nearest(const char *name, size_t len)
 	size_t n;
 
 	for (n = 0; n < len && n < NAME_MOST; n++)
-		lower[n] = (char)tolower((unsigned char)name[n]);
+		lower[n] = ascii_lower(name[n]);
 	for (i = 0; i < settings_count; i++) {
 		d = distance(lower, n, settings_table[i].name);
 		if (d < least) {

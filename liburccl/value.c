@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of settings: in the struct, and as text. */
-#include <ctype.h>
 #include <stdio.h>
-#include <strings.h>
 
 #include "setting.h"
 
@@ -19,7 +17,7 @@ void setting_variable(const struct setting *row, char name[VARIABLE_MAX])
 
 	snprintf(name, VARIABLE_MAX, "URCCL_%s", row->name);
 	for (c = name; *c; c++)
-		*c = (char)toupper((unsigned char)*c);
+		*c = ascii_upper(*c);
 }
 
 /* ---- in the struct ---- */
@@ -109,7 +107,7 @@ static const char *word_of(const struct word *words, int64_t value)
 static const struct word *word_find(const struct word *words, const char *text, size_t len)
 {
 	for (; words && words->name; words++)
-		if (strlen(words->name) == len && !strncasecmp(words->name, text, len))
+		if (strlen(words->name) == len && ascii_same(words->name, text, len))
 			return words;
 	return NULL;
 }

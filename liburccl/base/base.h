@@ -360,6 +360,25 @@ void out_add(struct out *o, const char *fmt, ...) __attribute__((format(printf, 
 /* Writes the rest. Returns 0, or the first error. */
 int out_end(struct out *o);
 
+/* Letters and digits of ASCII; <ctype.h> and <strings.h> depend on the program's locale. */
+static inline char ascii_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+}
+
+static inline char ascii_upper(char c)
+{
+	return c >= 'a' && c <= 'z' ? (char)(c + 'A' - 'a') : c;
+}
+
+static inline int ascii_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* 1: the first len bytes of both texts, up to their ends, are equal without regard to case. */
+int ascii_same(const char *a, const char *b, size_t len);
+
 /* Reads the first line of a file without its newline, as far as it fits. Returns 0 or -errno. */
 int file_line(const char *path, char *to, size_t size);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the RDMA devices and ports of this host that the setting rdma_dev means. */
-#include <ctype.h>
 #include <stdlib.h>
 
 #include "base/base.h"
@@ -42,7 +41,7 @@ static int port_of(const char *text, size_t len, uint32_t *port)
 	size_t i;
 
 	*port = 0;
-	for (i = 1; i < len && isdigit((unsigned char)text[i]) && *port < NIC_PORT_MAX; i++)
+	for (i = 1; i < len && ascii_digit(text[i]) && *port < NIC_PORT_MAX; i++)
 		*port = *port * 10 + (uint32_t)(text[i] - '0');
 	return i == len && *port && *port <= NIC_PORT_MAX ? 0 : -EINVAL;
 }
@@ -93,7 +92,7 @@ static int is_number(const struct nic_word *w)
 	size_t at;
 
 	for (at = 0; at < w->len; at++)
-		if (!isdigit((unsigned char)w->name[at]))
+		if (!ascii_digit(w->name[at]))
 			return 0;
 	return 1;
 }

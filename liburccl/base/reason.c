@@ -234,6 +234,25 @@ static void text_kind(struct sentence *t, uint32_t handle)
 		text_add(&t->text, " (0x%x)", handle);
 }
 
+/* gai_strerror() depends on the locale. */
+static const char *gai_text(int err)
+{
+	switch (err) {
+	case EAI_NONAME:
+		return "Name or service not known";
+	case EAI_AGAIN:
+		return "Temporary failure in name resolution";
+	case EAI_FAIL:
+		return "Non-recoverable failure in name resolution";
+	case EAI_MEMORY:
+		return "Memory allocation failure";
+	case EAI_SYSTEM:
+		return "System error";
+	default:
+		return "No address of the host was found";
+	}
+}
+
 static void text_figure(struct sentence *t, char kind, uint64_t arg)
 {
 	switch (kind) {
@@ -250,7 +269,7 @@ static void text_figure(struct sentence *t, char kind, uint64_t arg)
 		text_rails(t, arg);
 		return;
 	case 'g':
-		text_add(&t->text, "%s", gai_strerror((int)arg));
+		text_add(&t->text, "%s", gai_text((int)arg));
 		return;
 	case 'x':
 		text_add(&t->text, "0x%llx", (unsigned long long)arg);

@@ -29,6 +29,15 @@ void text_add(struct text *t, const char *fmt, ...)
 	t->len += n > 0 ? (size_t)n : 0;
 }
 
+int ascii_same(const char *a, const char *b, size_t len)
+{
+	for (; len && *a && ascii_lower(*a) == ascii_lower(*b); len--) {
+		a++;
+		b++;
+	}
+	return !len || ascii_lower(*a) == ascii_lower(*b);
+}
+
 int write_whole(int fd, const void *buf, size_t len)
 {
 	const struct timespec none = {0};

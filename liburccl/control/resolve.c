@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "control/private.h"
@@ -24,7 +23,8 @@ struct resolver {
 	pthread_mutex_t lock; /* protects all members below */
 	pthread_cond_t more;
 	struct msg *jobs, **jobs_tail;
-	uint32_t njobs, idle, running;
+	uint32_t njobs, idle;
+	uint32_t running; /* threads; read without the lock, and waited for, by resolver_close() */
 	struct mailbox *out; /* NULL: the context is closed, and the last thread frees this */
 	int quit;
 	const char *prefix; /* written by the control thread: prefix of the threads' names */
@@ -110,7 +110,9 @@ static void *resolver_run(void *arg)
 		else
 			free(job);
 	}
-	orphan = !--r->running && !r->out;
+	orphan = r->running == 1 && !r->out;
+	store_release(&r->running, r->running - 1);
+	futex_wake(&r->running);
 	pthread_mutex_unlock(&r->lock);
 	if (orphan)
 		resolver_free(r);
@@ -181,11 +183,23 @@ struct job *resolver_ask(struct control *c, struct dial *d, const char *host, co
 	return NULL;
 }
 
+/* Waits until all threads end, for JOIN_NS. 1: they have. */
+static int resolver_ends(struct resolver *r)
+{
+	uint64_t now = clock_ns(), until = now + JOIN_NS;
+	uint32_t n;
+
+	while ((n = load_acquire(&r->running)) && now < until) {
+		futex_wait(&r->running, n, until - now);
+		now = clock_ns();
+	}
+	return !n;
+}
+
 void resolver_close(struct control *c)
 {
 	struct resolver *r = c->resolver;
-	uint32_t i, left = 0;
-	struct timespec until;
+	uint32_t i, left;
 
 	if (!r)
 		return;
@@ -194,19 +208,18 @@ void resolver_close(struct control *c)
 	r->quit = 1;
 	pthread_cond_broadcast(&r->more);
 	pthread_mutex_unlock(&r->lock);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += JOIN_NS / NSEC_PER_SEC;
-	for (i = 0; i < r->nthreads; i++)
-		if (pthread_timedjoin_np(r->threads[i], NULL, &until)) {
-			pthread_detach(r->threads[i]);
-			left++;
-		}
-	if (left) {
-		pthread_mutex_lock(&r->lock);
-		r->out = NULL;
-		left = r->running;
-		pthread_mutex_unlock(&r->lock);
+	if (resolver_ends(r)) {
+		for (i = 0; i < r->nthreads; i++)
+			pthread_join(r->threads[i], NULL);
+		resolver_free(r);
+		return;
 	}
+	for (i = 0; i < r->nthreads; i++)
+		pthread_detach(r->threads[i]);
+	pthread_mutex_lock(&r->lock);
+	r->out = NULL;
+	left = r->running;
+	pthread_mutex_unlock(&r->lock);
 	if (!left)
 		resolver_free(r);
 }

@@ -628,7 +628,8 @@ int engine_open(const struct engine_config *config, struct engine **engine)
 	res = engine_open_fds(e);
 	if (res) {
 		engine_close(e);
-		return fail(res, "engine: no file descriptor for its wake-ups: %s", strerror(-res));
+		return fail(res, "engine: no file descriptor for its wake-ups: %s",
+			    errno_text(-res));
 	}
 	if (stats_open(e)) {
 		engine_close(e);

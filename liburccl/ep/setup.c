@@ -150,13 +150,13 @@ int urccl_ep_windows_open(const struct urccl_ep_windows_attr *a, struct urccl_ep
 	w->address[a->rank] = a->window;
 	res = open_context(w, a, &card);
 	if (!res && (res = a->put(a->arg, &card, sizeof(card))) < 0)
-		ep_error(res, "put: %s", strerror(-res));
+		ep_error(res, "put: errno %d", (int)-res);
 	for (uint32_t r = 0; r < a->ranks && res >= 0; r++) {
 		if (r == a->rank)
 			continue;
 		res = a->get(a->arg, r, &card, sizeof(card));
 		if (res < 0)
-			ep_error(res, "rank %u did not come: %s", r, strerror(-res));
+			ep_error(res, "rank %u did not come: errno %d", r, (int)-res);
 		else
 			res = map_rank(w, r, &card);
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs and their primary contexts. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -57,7 +56,7 @@ static void describe(const struct cuda *cuda, int device, struct gpu_about *abou
 	if (cuda->DeviceGetPCIBusId(about->pci, sizeof(about->pci), device))
 		about->pci[0] = 0;
 	for (c = about->pci; *c; c++) /* as /sys has it */
-		*c = (char)tolower(*c);
+		*c = ascii_lower(*c);
 	(void)cuda->DeviceGetUuid(about->uuid, device);
 	about->numa = numa_of(about->pci);
 	about->major = (uint32_t)attribute(cuda, device, CUDA_MAJOR);

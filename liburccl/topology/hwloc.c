@@ -194,19 +194,12 @@ static const char *info_of(hwloc_obj_t obj, const char *name)
 	return NULL;
 }
 
-static uint32_t mbps_of(const char *gbit)
-{
-	double rate = gbit ? strtod(gbit, NULL) : 0;
-
-	return rate > 0 && rate <= 1e6 ? (uint32_t)(rate * 1000 + 0.5) : 0;
-}
-
 /* Adds the ports of a NIC. The XML of lstopo contains no rates, but a user may add Port1Rate in
  * Gbit/s. The link layer follows from the PCI class of the device. */
 static int read_ports(struct reader *r, uint32_t nic, hwloc_obj_t os, uint32_t class, int is_efa)
 {
 	char name[32];
-	const char *state;
+	const char *state, *gbit;
 	uint32_t n;
 	int at;
 
@@ -220,7 +213,8 @@ static int read_ports(struct reader *r, uint32_t nic, hwloc_obj_t os, uint32_t c
 			continue;
 		r->m->ports[at].up = !state || atoi(state) == 4;
 		snprintf(name, sizeof(name), "Port%uRate", n);
-		r->m->ports[at].mbps = mbps_of(info_of(os, name));
+		gbit = info_of(os, name);
+		r->m->ports[at].mbps = gbit ? machine_rate(gbit) : 0;
 		r->m->ports[at].layer = is_efa		  ? LINK_OTHER
 					: class == 0x0207 ? LINK_INFINIBAND
 							  : LINK_ETHERNET;

@@ -63,6 +63,22 @@ int machine_add_port(struct machine *m, uint32_t place, uint32_t number)
 	return (int)m->nports++;
 }
 
+uint32_t machine_rate(const char *gbit)
+{
+	uint32_t mbps = 0, unit = 1000;
+
+	for (; ascii_digit(*gbit) && mbps < 100000000; gbit++)
+		mbps = mbps * 10 + (uint32_t)(*gbit - '0') * 1000;
+	if (ascii_digit(*gbit))
+		return 0;
+	if (*gbit == '.')
+		while (unit > 1 && ascii_digit(*++gbit)) {
+			unit /= 10;
+			mbps += (uint32_t)(*gbit - '0') * unit;
+		}
+	return mbps;
+}
+
 int machine_is_gpu(uint32_t class, uint32_t vendor)
 {
 	if (class == CLASS_VGA)

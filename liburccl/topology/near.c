@@ -54,9 +54,9 @@ static int is_digits(const char *text)
 /* Compares addresses without regard to upper and lower case. "1b:00.0" is in domain 0. */
 static int is_address(const char *text, const char *address)
 {
-	if (!strcasecmp(text, address))
+	if (ascii_same(text, address, ADDRESS_MAX))
 		return 1;
-	return !strncmp(address, "0000:", 5) && !strcasecmp(text, address + 5);
+	return !strncmp(address, "0000:", 5) && ascii_same(text, address + 5, ADDRESS_MAX);
 }
 
 int machine_gpu(const struct machine *m, const char *text)

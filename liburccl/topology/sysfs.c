@@ -232,13 +232,6 @@ static int read_gpu(struct sysfs *s, const char *address)
 
 /* ---- NICs ---- */
 
-static uint32_t rate_of(const char *text)
-{
-	double gbit = strtod(text, NULL);
-
-	return gbit > 0 && gbit < 1e6 ? (uint32_t)(gbit * 1000 + 0.5) : 0;
-}
-
 static uint8_t layer_of(const char *text)
 {
 	if (!strcmp(text, "InfiniBand"))
@@ -261,7 +254,7 @@ static int read_port(struct sysfs *s, uint32_t nic, const char *dir, uint32_t nu
 	p = &s->m->ports[at];
 	p->up = number_at(path, "state", 0) == 4; /* "4: ACTIVE" */
 	if (!read_at(path, "rate", text, sizeof(text)))
-		p->mbps = rate_of(text);
+		p->mbps = machine_rate(text);
 	p->layer = LINK_OTHER;
 	if (!read_at(path, "link_layer", text, sizeof(text)))
 		p->layer = layer_of(text);

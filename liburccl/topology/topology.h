@@ -87,6 +87,9 @@ int machine_add_node(struct machine *m, uint32_t id);
 int machine_add_place(struct machine *m, enum place_kind kind, uint32_t parent,
 		      const char *address);
 int machine_add_port(struct machine *m, uint32_t place, uint32_t number);
+/* Mbit/s of a text that begins with a rate in Gbit/s, "12.5 Gb/sec", with a point in every locale.
+ * 0: no rate, or not below 1,000,000. */
+uint32_t machine_rate(const char *gbit);
 /* Returns whether a PCI device is a processor for computing. class lacks its last byte. */
 int machine_is_gpu(uint32_t class, uint32_t vendor);
 /* Completes a machine after the last step: sorts places and ports, adjusts their indices, and fills

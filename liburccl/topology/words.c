@@ -98,8 +98,17 @@ static void add_nearness(struct text *t, const struct machine *m, const struct q
 
 static void add_link(struct text *t, const struct port *p)
 {
-	if (p->mbps)
-		text_add(t, ", %g Gbit/s", p->mbps / 1000.0);
+	uint32_t rest = p->mbps % 1000;
+	int digits = 3;
+
+	while (rest && rest % 10 == 0) {
+		rest /= 10;
+		digits--;
+	}
+	if (rest)
+		text_add(t, ", %u.%0*u Gbit/s", p->mbps / 1000, digits, rest);
+	else if (p->mbps)
+		text_add(t, ", %u Gbit/s", p->mbps / 1000);
 	if (p->layer == LINK_INFINIBAND)
 		text_add(t, ", InfiniBand");
 	else if (p->layer == LINK_ETHERNET)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 manners.py LIBRARY: the library is a guest. It needs libc and liburccl alone, has no call that ends
-the process, touches signals or prints, and no variable that two contexts would share.
+the process, touches signals or prints, none that depends on the locale or on the wall clock, and no
+variable that two contexts would share.
 """
 import re
 import sys
@@ -13,8 +14,15 @@ RUDE = {"abort", "exit", "_exit", "_Exit", "quick_exit", "atexit", "__assert_fai
         "signal", "sigaction", "sigprocmask", "sigqueue", "pthread_kill", "tgkill",
         "pthread_exit", "timer_create", "err", "errx", "verr", "warn", "warnx", "error",
         "system", "setenv", "putenv", "unsetenv",
+        "dprintf", "vdprintf", # raise SIGPIPE
         "printf", "puts", "putchar", "perror", "stdout", "stderr", "stdin", "syslog",
         "__printf_chk", "pthread_atfork", "__register_atfork", "malloc_hook"}
+# They read or write by the program's locale, or wait by the clock that people set.
+CHANGING = {"strtod", "strtof", "strtold", "atof", "toupper", "tolower", "__ctype_b_loc",
+            "__ctype_toupper_loc", "__ctype_tolower_loc", "strcasecmp", "strncasecmp", "strcoll",
+            "strerror", "__xpg_strerror_r", "strerror_r", "gai_strerror", "setlocale", "localeconv",
+            "pthread_timedjoin_np", "pthread_cond_timedwait", "pthread_mutex_timedlock",
+            "sem_timedwait", "gettimeofday", "time", "ftime"}
 # What the compiler's start files bring along.
 START_FILES = {"completed.0", "__dso_handle", "__TMC_END__", ".bss", ".data"}
 
@@ -30,6 +38,7 @@ check(not strange, f"loads {sorted(strange)}")
 undefined = {line.split()[-1].split("@")[0]
              for line in run("nm", "-D", "--undefined-only", library).splitlines()}
 check(not undefined & RUDE, f"uses {sorted(undefined & RUDE)}")
+check(not undefined & CHANGING, f"uses {sorted(undefined & CHANGING)}")
 
 for line in run("objdump", "-t", library).splitlines():
     field = line.split()

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which NICs for what, on machines of many kinds. Each machine's file says where it comes from;
  * what is expected here was worked out by hand from the file, as the remarks say. */
+#include "german.h"
 #include "load.h"
 
 #define INFINIBAND LINK_INFINIBAND
@@ -300,6 +301,7 @@ int main(void)
 	uint32_t i;
 	int bad = 0;
 
+	german_begin();
 	for (i = 0; i < ARRAY_SIZE(all); i++) {
 		if (!i || strcmp(all[i].machine, all[i - 1].machine)) {
 			machine_fini(&m);

@@ -2,10 +2,11 @@
 /* A machine is read from /sys: here from a folder made as the kernel makes it. */
 #include <stdarg.h>
 #include <sys/stat.h>
+#include "german.h"
 #include "load.h"
 
-#define PCI "/sys/bus/pci/devices/"
-#define IB  "/sys/class/infiniband/"
+#define PCI	   "/sys/bus/pci/devices/"
+#define IB	   "/sys/class/infiniband/"
 
 #define PORTS	   8u /* of make_machine() */
 #define MANY_NICS  16u
@@ -254,6 +255,7 @@ int main(void)
 {
 	char command[64];
 
+	german_begin();
 	CHECK(mkdtemp(root));
 	make_machine();
 	check_machine();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A machine is read from XML as hwloc writes it. The file is written for this test in the form that
  * lstopo(1) of hwloc 2 gives, with a switch, a GPU, an InfiniBand and an EFA port. */
+#include "german.h"
 #include "load.h"
 
 static const char expected[] = "node 0 cpus 0-1 distance 10 21\n"
@@ -22,6 +23,7 @@ int main(void)
 	struct machine m;
 	int err;
 
+	german_begin();
 	CHECK_EQ(machine_init(&m), 0);
 	err = machine_read_file(&m, MACHINES "/../machine.xml");
 	if (err == -EOPNOTSUPP || err == -ENOENT)

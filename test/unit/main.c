@@ -8,6 +8,7 @@
  */
 #include <stdint.h>
 #include <sys/wait.h>
+#include "german.h"
 #include "test.h"
 
 #define CASE(name) int case_##name(void);
@@ -77,6 +78,7 @@ int main(int argc, char **argv)
 {
 	size_t i;
 
+	german_begin();
 	if (argc == 2 && !strncmp(argv[1], "--case=", 7))
 		return find(argv[1] + 7)->run();
 	for (i = 1; i < (size_t)argc; i++)

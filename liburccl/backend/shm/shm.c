@@ -46,7 +46,7 @@ static int memory_check(void)
 	if (fd == -EFBIG)
 		return fd; /* its fail() text is set */
 	if (fd < 0)
-		return fail(fd, "shm: no sealed memfd can be made and mapped: %s", strerror(-fd));
+		return fail(fd, "shm: no sealed memfd can be made and mapped: %s", errno_text(-fd));
 	shm_pages_drop(&pages);
 	close(fd);
 	return 0;
@@ -160,7 +160,7 @@ static int ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *add
 		munmap(e, sizeof(*e));
 		return fail(err, "shm: no rendezvous socket in %s: %s",
 			    d->socket_dir ? d->socket_dir : "the abstract namespace",
-			    strerror(-err));
+			    errno_text(-err));
 	}
 	memcpy(addr, &e->addr, sizeof(e->addr));
 	*addr_len = sizeof(e->addr);
