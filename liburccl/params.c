@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "params.h"
 
@@ -170,6 +172,25 @@ static int read_listen(struct settings *s)
 
 /* ---- copies ---- */
 
+static int path_is_relative(const struct setting *row, const char *text)
+{
+	if (*text == '/')
+		return 0;
+	return row->path == PATH_FILE ? strcmp(text, "hwloc") != 0
+				      : row->path == PATH_LIBRARY && strchr(text, '/');
+}
+
+/* Returns a copy to be freed, or NULL with errno. */
+static char *path_absolute(const char *relative)
+{
+	char *dir = getcwd(NULL, 0), *path = NULL;
+
+	if (dir && asprintf(&path, "%s/%s", dir, relative) < 0)
+		path = NULL;
+	free(dir);
+	return path;
+}
+
 /* Points the member to a copy of its string. */
 static int params_keep(const struct setting *row, struct urccl_params *p, char **copy)
 {
@@ -177,7 +198,11 @@ static int params_keep(const struct setting *row, struct urccl_params *p, char *
 
 	if (!text)
 		return 0;
-	*copy = strdup(text);
+	if (!path_is_relative(row, text))
+		*copy = strdup(text);
+	else if (!(*copy = path_absolute(text)) && errno != ENOMEM)
+		return fail(-errno, "%s \"%.100s\": the current directory has no path: %s",
+			    row->name, text, errno_text(errno));
 	if (!*copy)
 		return fail(-ENOMEM, "no memory for the settings");
 	setting_put_string(row, p, *copy);

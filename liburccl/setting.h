@@ -26,6 +26,13 @@ struct word {
 	int64_t value;
 };
 
+/* Relative paths are made absolute at open: the program may change its directory later. */
+enum setting_path {
+	PATH_NONE,
+	PATH_FILE, /* but for the word "hwloc" */
+	PATH_LIBRARY, /* without a slash it is a name, which dlopen() looks for */
+};
+
 struct setting {
 	const char *name;	       /* the member; in capitals after URCCL_ the variable */
 	const char *uccl;	       /* UCCL's variable, or NULL */
@@ -42,6 +49,7 @@ struct setting {
 	const char *otherwise;		/* SET_TEXT: the default, or NULL */
 	const char *by_ifname;		/* the default with socket_ifname; NULL: the same */
 	uint32_t asks_for;		/* enum urccl_transport that it requires; 0: none */
+	enum setting_path path;		/* SET_TEXT: names a file that is used after open */
 };
 
 extern const struct setting settings_table[];

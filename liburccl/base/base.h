@@ -561,16 +561,23 @@ int netif_matches(const char *rules, const char *name);
  * Leaves out link-local IPv6 addresses, which other hosts cannot use. Returns their number or
  * -errno. */
 int netifs(struct netif *out, uint32_t max, const char *rules);
+/* Collects the scopes of link-local IPv6 addresses: the indices of the interfaces that are up, have
+ * such an address, are not loopback and match rules (NULL: all). Returns their number or -errno. */
+int netif_scopes(uint32_t *out, uint32_t max, const char *rules);
 /* Returns whether both are in one network. */
 int netif_near(const struct netif *n, const struct sockaddr_storage *to);
 /* Chooses the source address of a connection, with port 0. AF_UNSPEC: the kernel chooses.
  * -EADDRNOTAVAIL: no matching interface has an address of the family of `to`. */
 int netif_source(const char *rules, const struct sockaddr_storage *to,
 		 struct sockaddr_storage *from);
-/* Compares addresses without ports. */
+/* Compares addresses without ports; scopes only if both have one. */
 int addr_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 int addr_loopback(const struct sockaddr_storage *ss);
 int addr_wildcard(const struct sockaddr_storage *ss);
+/* Is it link-local IPv6? Only with a scope it names a host. */
+int addr_link_local(const struct sockaddr_storage *ss);
+uint32_t addr_scope(const struct sockaddr_storage *ss);
+void addr_scope_set(struct sockaddr_storage *ss, uint32_t scope);
 /* Turns ::ffff:10.0.0.1 into 10.0.0.1. */
 void addr_unmap(struct sockaddr_storage *ss);
 

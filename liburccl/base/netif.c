@@ -94,6 +94,27 @@ int netifs(struct netif *out, uint32_t max, const char *rules)
 	return (int)n;
 }
 
+int netif_scopes(uint32_t *out, uint32_t max, const char *rules)
+{
+	struct sockaddr_storage ss = {0};
+	struct ifaddrs *all, *i;
+	uint32_t n = 0;
+
+	if (getifaddrs(&all))
+		return -errno;
+	for (i = all; i && n < max; i = i->ifa_next) {
+		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET6 ||
+		    (i->ifa_flags & (IFF_UP | IFF_LOOPBACK)) != IFF_UP ||
+		    (rules && !netif_matches(rules, i->ifa_name)))
+			continue;
+		memcpy(&ss, i->ifa_addr, sizeof(struct sockaddr_in6));
+		if (addr_link_local(&ss))
+			out[n++] = addr_scope(&ss);
+	}
+	freeifaddrs(all);
+	return (int)n;
+}
+
 /* Copies the bytes of the address and returns their number. */
 static uint32_t addr_bytes(const struct sockaddr_storage *ss, uint8_t bytes[16])
 {
@@ -115,6 +136,8 @@ int addr_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b
 	uint32_t len;
 
 	if (a->ss_family != b->ss_family)
+		return 0;
+	if (addr_scope(a) && addr_scope(b) && addr_scope(a) != addr_scope(b))
 		return 0;
 	len = addr_bytes(a, x);
 	addr_bytes(b, y);
@@ -138,6 +161,27 @@ int addr_wildcard(const struct sockaddr_storage *ss)
 	uint32_t len = addr_bytes(ss, x);
 
 	return !memcmp(x, none, len);
+}
+
+int addr_link_local(const struct sockaddr_storage *ss)
+{
+	const struct sockaddr_in6 *in6 = (const void *)ss;
+
+	return ss->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
+}
+
+uint32_t addr_scope(const struct sockaddr_storage *ss)
+{
+	const struct sockaddr_in6 *in6 = (const void *)ss;
+
+	return addr_link_local(ss) ? in6->sin6_scope_id : 0;
+}
+
+void addr_scope_set(struct sockaddr_storage *ss, uint32_t scope)
+{
+	struct sockaddr_in6 *in6 = (void *)ss;
+
+	in6->sin6_scope_id = scope;
 }
 
 void addr_unmap(struct sockaddr_storage *ss)
@@ -173,7 +217,7 @@ int netif_source(const char *rules, const struct sockaddr_storage *to,
 	int i, n;
 
 	memset(from, 0, sizeof(*from));
-	if (!rules || addr_loopback(to))
+	if (!rules || addr_loopback(to) || addr_link_local(to))
 		return 0;
 	n = netifs(all, NETIFS_MAX, rules);
 	for (i = 0; i < n; i++) {

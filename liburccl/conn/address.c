@@ -18,7 +18,11 @@ void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len)
 		snprintf(buf, len, "%s:%u", host, ntohs(in6->sin6_port));
 	} else if (ss->ss_family == AF_INET6) {
 		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
-		snprintf(buf, len, "[%s]:%u", host, ntohs(in6->sin6_port));
+		if (addr_scope(ss))
+			snprintf(buf, len, "[%s%%%u]:%u", host, addr_scope(ss),
+				 ntohs(in6->sin6_port));
+		else
+			snprintf(buf, len, "[%s]:%u", host, ntohs(in6->sin6_port));
 	} else if (ss->ss_family == AF_INET) {
 		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
 		snprintf(buf, len, "%s:%u", host, ntohs(in->sin_port));

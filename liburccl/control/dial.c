@@ -136,7 +136,10 @@ void dial_next(struct control *c, struct dial *d)
 				timer_set(c, &d->timer, STAGGER_NS);
 			return;
 		}
-		dial_note_errno(d, h, errno);
+		/* Without a scope: no interface here has a link-local address. */
+		dial_note_errno(d, h,
+				addr_link_local(&h->addr) && !addr_scope(&h->addr) ? ENETUNREACH
+										   : errno);
 	}
 	if (!dial_host(d, HOST_CONNECTING) && !dial_host(d, HOST_COALESCED))
 		dial_fail(c, d);

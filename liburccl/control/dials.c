@@ -246,6 +246,22 @@ static void dial_add_host(struct dial *d, const struct sockaddr_storage *addr)
 		d->hosts[d->nhosts++].addr = at;
 }
 
+/* The scope of a link-local address is known to its own host alone: tries that address on each
+ * interface that has one too. */
+static void dial_add_scopes(struct control *c, struct dial *d, const struct sockaddr_storage *addr)
+{
+	struct sockaddr_storage at = *addr;
+	uint32_t scopes[METADATA_HOSTS];
+	int i, n = netif_scopes(scopes, METADATA_HOSTS, c->config.params->socket_ifname);
+
+	for (i = 0; i < n; i++) {
+		addr_scope_set(&at, scopes[i]);
+		dial_add_host(d, &at);
+	}
+	if (n <= 0)
+		dial_add_host(d, addr);
+}
+
 static void host_fill(struct sockaddr_storage *ss, const struct metadata_host *h, uint32_t port)
 {
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
@@ -270,6 +286,8 @@ static int host_rank(const struct sockaddr_storage *ss, const struct netif *all,
 
 	if (addr_loopback(ss))
 		return HERE;
+	if (addr_link_local(ss))
+		return NEAR;
 	for (i = 0; i < n; i++)
 		if (!all[i].loopback && netif_near(&all[i], ss))
 			return NEAR;
@@ -288,7 +306,11 @@ static void dial_hosts_of(struct control *c, struct dial *d, const struct metada
 	for (rank = NEAR; rank < RANKS; rank++) {
 		for (i = 0; i < m->nhosts; i++) {
 			host_fill(&ss, &m->hosts[i], m->port);
-			if (host_rank(&ss, all, n) == rank)
+			if (host_rank(&ss, all, n) != rank)
+				continue;
+			if (addr_link_local(&ss))
+				dial_add_scopes(c, d, &ss);
+			else
 				dial_add_host(d, &ss);
 		}
 	}
@@ -318,7 +340,10 @@ static int dial_target(struct control *c, struct dial *d, struct control_req *re
 	if (address_split((const char *)d->target, d->target_len, host, port))
 		return -EINVAL;
 	if (address_numeric(host, port, &ss)) {
-		dial_add_host(d, &ss);
+		if (addr_link_local(&ss) && !addr_scope(&ss))
+			dial_add_scopes(c, d, &ss);
+		else
+			dial_add_host(d, &ss);
 		return 0;
 	}
 	d->job = resolver_ask(c, d, host, port);
