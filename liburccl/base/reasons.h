@@ -119,6 +119,10 @@ REASON(STAGING,		"there are no %u bytes of pinned memory for copies from and to 
 REASON(RANGE_WRAPS,	"range %u passes the end of memory")
 REASON(RANGE_UNMAPPED,	"range %u: %u bytes at %x are not all mapped: register them when they are, "
 			"and unmap them after unregistering")
+REASON(RANGE_STALE,	"range %u: another mapping lies at %x than when a region that is still registered "
+			"was made of that memory: unregister that region first")
+REASON(RANGE_HOLES,	"range %u: the file that is mapped at %x lacks pages there, and touching them may "
+			"fail: fallocate() them, or register the range with URCCL_REG_PREFAULT")
 REASON(RANGE_READ_ONLY,	"range %u is mapped read-only at %x: map it PROT_WRITE, or register it with "
 			"URCCL_RIGHT_READ alone")
 REASON(RANGE_UNREADABLE, "range %u is mapped PROT_NONE at %x: map it PROT_READ before peers are given "

@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -182,6 +184,61 @@ int mappings_allow(struct mappings *m, uint64_t addr, uint64_t len, int prot, ui
 			return -EACCES;
 	}
 	return 0;
+}
+
+int mapping_open(const struct mappings *m)
+{
+	char link[64], path[4096];
+	struct stat st;
+	ssize_t n;
+	int at, fd;
+
+	/* The link can be followed with CAP_CHECKPOINT_RESTORE alone, and read always. O_PATH: to
+	 * open a device may have effects. */
+	snprintf(link, sizeof(link), "/proc/self/map_files/%llx-%llx", (unsigned long long)m->start,
+		 (unsigned long long)m->end);
+	at = open(link, O_PATH | O_CLOEXEC);
+	n = at < 0 ? readlink(link, path, sizeof(path) - 1) : 0;
+	if (n > 0) {
+		path[n] = 0;
+		at = open(path, O_PATH | O_CLOEXEC);
+	}
+	if (at < 0)
+		return -errno;
+	fd = -ESTALE;
+	if (!fstat(at, &st) && S_ISREG(st.st_mode) && st.st_ino == m->inode &&
+	    major(st.st_dev) == m->major && minor(st.st_dev) == m->minor) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", at);
+		fd = open(link, O_RDONLY | O_CLOEXEC);
+		fd = fd < 0 ? -errno : fd;
+	}
+	close(at);
+	return fd;
+}
+
+/* The kernel's own tmpfs of memfds has no limit, and 0 blocks. */
+int file_lacks_pages(int fd, uint64_t off, uint64_t len)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct statfs fs;
+	struct stat st;
+	off_t hole;
+
+	if (fstat(fd, &st) || fstatfs(fd, &fs))
+		return 0;
+	if (off + len > ((uint64_t)st.st_size + page - 1) / page * page)
+		return 1;
+	if (!fs.f_blocks || (uint64_t)st.st_blocks * 512 >= (uint64_t)st.st_size)
+		return 0;
+	hole = lseek(fd, (off_t)off, SEEK_HOLE);
+	return hole >= 0 && (uint64_t)hole < off + len && hole < st.st_size;
+}
+
+int file_system_full(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && fs.f_blocks && !fs.f_bavail;
 }
 
 static int is_view(const struct mappings *m, uint64_t at, const struct stat *file, uint64_t off)

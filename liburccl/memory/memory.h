@@ -38,6 +38,9 @@ struct extent {
 	struct gpu_dev *gpu;		/* likewise, once the devices register it */
 	uint32_t direct;		/* bit per device that accesses it itself; set by the
 					 * registering thread */
+	uint32_t identified;		/* the next four are known; fd >= 0: they are not used */
+	uint32_t major, minor;		/* the file that is mapped at addr; inode 0: none */
+	uint64_t inode, file_off;
 	void	*mr[DEVICES_MAX];	/* each device's registration, which it owns */
 };
 
@@ -199,6 +202,15 @@ int mappings_allow(struct mappings *m, uint64_t addr, uint64_t len, int prot, ui
  * 0: nothing is mapped there. -EINVAL: something else is, at least in part. */
 int mappings_view(struct mappings *m, uint64_t addr, uint64_t len, const struct stat *file,
 		  uint64_t off, int *prot);
+
+/* Opens the file of the mapping found last for reading, if it is a regular one. -errno: it is not,
+ * or may not be read. */
+int mapping_open(const struct mappings *m);
+/* 1: touching [off, off + len) of a mapping of the file may fail: the range passes the file's end,
+ * or has no pages yet and the file system is of limited size. */
+int file_lacks_pages(int fd, uint64_t off, uint64_t len);
+/* 1: its file system has no room left. */
+int file_system_full(int fd);
 
 /* ---- pages ---- */
 

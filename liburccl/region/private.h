@@ -58,6 +58,14 @@ void ranges_free(struct control *c, struct memory *m);
 /* Reads the current list of mappings into control.mappings. 0; -errno with *t; 1: the system has no
  * list to read. */
 int ranges_list(struct control *c, struct control_error *t);
+/* 1: the kernel can be asked for one mapping without its whole list. */
+int ranges_can_ask(struct control *c);
+/* identity.c. Checks what is mapped at the run of span k now, and identifies it. known: the extent
+ * that it is to share, or NULL. 0 or -errno. */
+int run_check(struct control *c, struct memory *m, uint32_t k, struct extent *run,
+	      const struct extent *known, struct control_error *t);
+/* 1: the memory is of a file, whose file system is full. */
+int ranges_full(struct control *c, uint64_t addr);
 /* The k-th span by address. */
 static inline struct span *ranges_span(struct memory *m, uint32_t k)
 {

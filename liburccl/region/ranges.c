@@ -189,8 +189,7 @@ static struct extent *extent_find(struct control *c, const struct extent *like)
 
 /* ---- is the memory mapped ---- */
 
-/* 1: the kernel can be asked for one mapping without its whole list. */
-static int can_ask(struct control *c)
+int ranges_can_ask(struct control *c)
 {
 	if (c->mappings.fd < 0 && mappings_open(&c->mappings))
 		return 0;
@@ -206,7 +205,7 @@ static int is_mapped(struct control *c, uint64_t addr, uint64_t len)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = addr & ~(page - 1), at;
 
-	if (can_ask(c))
+	if (ranges_can_ask(c))
 		return !mappings_allow(&c->mappings, addr, len, PROT_NONE, &at);
 	/* MS_ASYNC only checks the mapping, though valgrind reports it as a read. */
 	return !msync((void *)(uintptr_t)from, addr + len - from, MS_ASYNC);
@@ -619,6 +618,8 @@ int extents_get(struct control *c, struct region *r, struct control_error *t)
 		struct extent *a, like;
 
 		next = run_extent(m, k, &like);
+		if (run_check(c, m, k, &like, extent_find(c, &like), t))
+			return t->res;
 		a = extent_get(c, r, &like, t);
 		if (!a)
 			return t->res;

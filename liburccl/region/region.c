@@ -330,6 +330,8 @@ static void region_prefaulted(struct control *c, void *arg, int res, uint64_t ad
 		return;
 	}
 	region_free_record(c, r);
+	if (res == -EFAULT && ranges_full(c, addr))
+		res = -ENOSPC;
 	if (res)
 		req_answer(req, res, REASON_PREFAULT, (uint64_t)-res, addr, 0);
 	else

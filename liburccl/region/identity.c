@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mappings of memory that is to be registered. A region that was left registered may name
+ * memory that is gone. If other memory was mapped at its address since, an extent or a file that is
+ * found by address alone would move the bytes of the old one. A file may also lack pages: the
+ * processor that touches them gets SIGBUS, even if a peer asked for it.
+ */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "region/private.h"
+
+static int run_refuse(struct control_error *t, int res, uint32_t reason, const struct span *s,
+		      const struct memory *m, uint64_t addr)
+{
+	*t = (struct control_error){res, reason, {(uint64_t)(s - m->spans), addr, 0}};
+	return res;
+}
+
+/* Fills in the identity of the mapping at the run's first byte, unless nothing is mapped there. */
+static void run_identify(struct mappings *maps, struct extent *run)
+{
+	if (!mappings_find(maps, run->addr) || maps->start > run->addr)
+		return;
+	run->identified = 1;
+	run->major = maps->major;
+	run->minor = maps->minor;
+	run->inode = maps->inode;
+	run->file_off = maps->inode ? maps->offset + (run->addr - maps->start) : 0;
+}
+
+static int is_same(const struct extent *run, const struct extent *known)
+{
+	uint64_t off = known->inode ? known->file_off + (run->addr - known->addr) : 0;
+
+	return !run->identified || !known->identified ||
+	       (run->inode == known->inode && run->major == known->major &&
+		run->minor == known->minor && run->file_off == off);
+}
+
+static int is_view(struct mappings *maps, const struct extent *run)
+{
+	struct stat file;
+	int prot;
+
+	return fstat(run->fd, &file) ||
+	       mappings_view(maps, run->addr, run->len, &file, run->fd_off, &prot) == 1;
+}
+
+/* 1: a file lacks pages of the run; *at: in the mapping that begins there. */
+static int run_lacks_pages(struct mappings *maps, const struct extent *run, uint64_t *at)
+{
+	uint64_t end = run->addr + run->len, next;
+	int fd, lacks = 0;
+
+	for (*at = run->addr; *at < end; *at = next) {
+		if (!mappings_find(maps, *at) || maps->start > *at)
+			return 0;
+		next = maps->end < end ? maps->end : end;
+		if (!maps->shared || !maps->inode)
+			continue;
+		fd = mapping_open(maps);
+		if (fd < 0)
+			continue;
+		lacks = file_lacks_pages(fd, maps->offset + (*at - maps->start), next - *at);
+		close(fd);
+		if (lacks)
+			return 1;
+	}
+	return 0;
+}
+
+int run_check(struct control *c, struct memory *m, uint32_t k, struct extent *run,
+	      const struct extent *known, struct control_error *t)
+{
+	const struct span *s = ranges_span(m, k);
+	struct mappings *maps = &c->mappings;
+	uint64_t at;
+
+	if (run->is_dmabuf || run->kind == GPU_MEMORY_DEVICE)
+		return 0;
+	/* The whole list is long: it is read for files of the program alone, and for memory that
+	 * peers may use, whose rights were looked up in it. */
+	if (!ranges_can_ask(c) && ((!s->file && (known || !m->rights)) || ranges_list(c, t)))
+		return 0;
+	run_identify(maps, run);
+	if (run->fd >= 0 ? !is_view(maps, run) : known && !is_same(run, known))
+		return run_refuse(t, -ESTALE, REASON_RANGE_STALE, s, m, run->addr);
+	if (!known && run->fd < 0 && run_lacks_pages(maps, run, &at))
+		return run_refuse(t, -EFAULT, REASON_RANGE_HOLES, s, m, at);
+	return 0;
+}
+
+int ranges_full(struct control *c, uint64_t addr)
+{
+	int fd, full;
+
+	if (!ranges_can_ask(c) || !mappings_find(&c->mappings, addr))
+		return 0;
+	fd = mapping_open(&c->mappings);
+	if (fd < 0)
+		return 0;
+	full = file_system_full(fd);
+	close(fd);
+	return full;
+}
