@@ -172,6 +172,8 @@ static void pending_recv(struct shm_ep *e, struct shm_pending *g)
 	if (!err) {
 		list_del(&e->waiting);
 		shm_listener_close(e);
+	} else if (err == -EMFILE || err == -ENFILE) {
+		shm_ep_lost(e, err); /* the peer is to hear why, in time */
 	}
 }
 
@@ -232,7 +234,9 @@ static int let_in(struct shm_ep *e)
 	int sock = accept4(e->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (sock < 0) {
-		if (out_of_something(errno))
+		if (errno == EMFILE || errno == ENFILE)
+			shm_ep_lost(e, -errno);
+		else if (out_of_something(errno))
 			listener_pause(e);
 		return 0;
 	}

@@ -292,6 +292,19 @@ static int out_of_something(int err)
 	return err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS;
 }
 
+/* Its eps cannot have their connections: the peers are to hear why, in time. */
+static void no_descriptors(struct tcp_device *d, int err)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &d->waiting) {
+		struct tcp_ep *e = list_entry(pos, struct tcp_ep, waiting);
+
+		if (!e->active)
+			tcp_ep_down(e, -err);
+	}
+}
+
 static void accept_some(struct tcp_device *d, const struct tcp_source *from)
 {
 	struct tcp_stray *s;
@@ -305,6 +318,8 @@ static void accept_some(struct tcp_device *d, const struct tcp_source *from)
 		}
 		fd = accept4(from->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE)
+				no_descriptors(d, errno);
 			if (out_of_something(errno))
 				tcp_pause_listeners(d);
 			return;
