@@ -875,7 +875,8 @@ URCCL_INLINE void urccl_prep_accept(struct urccl_sqe *sqe)
 	__urccl_prep(sqe, URCCL_OP_ACCEPT, 0, 0, 0, 0);
 }
 
-/* The NOTE, RAIL and, last, LOST events of the peer (id 0: every peer) come to this ring. */
+/* The NOTE, RAIL and, last, LOST events of the peer (id 0: every peer) come to this ring. A peer of
+ * another host that is named here is asked after dead_after_ms of silence, also while idle. */
 URCCL_INLINE void urccl_prep_watch(struct urccl_sqe *sqe, struct urccl_peer peer)
 {
 	__urccl_prep(sqe, URCCL_OP_WATCH, peer.id, 0, 0, 0);

@@ -41,11 +41,20 @@ int peer_listens(const struct peer *p)
 
 void peer_ping(struct control *c, struct peer *p)
 {
-	if (p->stage == STAGE_DOWN || !peer_listens(p) || timer_is_set(&p->ping_timer))
+	if (p->stage == STAGE_DOWN || !peer_listens(p) || p->ping_spans)
 		return;
 	peer_send(c, p, WIRE_PING, 0);
 	p->ping_spans = SPANS;
 	peer_span(c, &p->ping_timer);
+}
+
+void peer_heard(struct control *c, struct peer *p)
+{
+	p->ping_spans = 0;
+	if (p->watched && p->process < 0 && p->stage != STAGE_DOWN)
+		timer_set(c, &p->ping_timer, c->config.params->dead_after_ms * NSEC_PER_MSEC);
+	else
+		timer_stop(&p->ping_timer);
 }
 
 struct path *rail_path(const struct peer *p, uint32_t number)

@@ -326,16 +326,19 @@ struct peer {
 	uint8_t answered;    /* acceptor: HELLO_ACK was sent */
 	uint8_t path_wanted; /* acceptor: PATH came for peer.path */
 	uint8_t deleting;
-	uint8_t bonded; /* data connections prove by bond that they belong to this peer */
+	uint8_t watched; /* a ring watches it: it is pinged while idle, too */
+	uint8_t bonded;	 /* data connections prove by bond that they belong to this peer */
 	uint8_t bond[AUTH_BOND];
 	uint32_t transport; /* the transport of its path; kept after the path closed */
 	struct conn *conn;  /* NULL: closed */
 	struct engine_peer *engine;
 	struct cmd add, up, event, lost, del;
-	struct control_timer ping_timer;  /* ping timeout: set while a PING is unanswered */
+	struct control_timer ping_timer;  /* while a PING is unanswered: its timeout; else, if
+					   * watched: the next PING */
 	struct control_timer delay;	  /* while held: HOLD_NS; after its last rail broke:
 					   * RAIL_GRACE_NS, or delay_spans spans */
 	uint32_t ping_spans, delay_spans; /* spans of dead_after that each timer still runs;
+					   * ping_spans 0: no PING is unanswered;
 					   * delay_spans 0: `delay` runs once */
 	int broken;			  /* -errno of the last rail that broke */
 	int rail_error;			  /* -errno of the last rail that did not come up */
@@ -440,6 +443,9 @@ void peer_send(struct control *c, struct peer *p, uint32_t type, uint64_t word);
 /* 1: the peer understands more than a refusal. A dialler that has no answer yet does not. */
 int peer_listens(const struct peer *p);
 void peer_ping(struct control *c, struct peer *p);
+/* The peer was heard: no PING is unanswered. A watched one is pinged after dead_after of silence,
+ * unless the end of its process is seen by its pidfd. */
+void peer_heard(struct control *c, struct peer *p);
 /* dead_after is divided into this many timers, one after the other. While this process does not
  * run, peers cannot be heard, and only one span of that time counts. */
 #define SPANS 4u

@@ -409,7 +409,7 @@ static int handshake_frame(struct control *c, struct conn *n, uint32_t type, con
 	uint64_t word;
 
 	/* Any frame proves that the peer is alive. */
-	timer_stop(&p->ping_timer);
+	peer_heard(c, p);
 	if (p->stage == STAGE_DOWN)
 		return 0;
 	if (type == WIRE_KEY_REQ || type == WIRE_KEY_REP || type == WIRE_REVOKE)

@@ -111,7 +111,8 @@ enum control_req_type {
 			     * RAIL_FENCED if the peer has failover. With reason and arg[0]: give
 			     * the peer up for that reason; otherwise arg[0] is a device_code() */
 	CONTROL_RAIL_ADD_QPS, /* rail: its ep needs ep_add_qps(). Returns res */
-	CONTROL_AWAITED,    /* handle: entries have waited for the peer for a while: ping it */
+	CONTROL_AWAITED,    /* handle: entries have waited for the peer for a while: ping it.
+			     * arg[0] 1: a ring watches it, so ping it while it is idle, too */
 	CONTROL_REGISTER,   /* data: ranges, len: their number, rights. Returns handle */
 	CONTROL_UNREGISTER, /* handle */
 	CONTROL_REVOKE,	    /* handle */

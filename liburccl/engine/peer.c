@@ -123,21 +123,29 @@ void peer_cut(struct engine *e, struct engine_peer *p, uint32_t is_cut)
 
 /* ---- waiting for a peer ---- */
 
-/* Entries have waited for the peer for a while: ping it. */
+static void ask_ping(struct engine *e, struct engine_peer *p, uint32_t is_watch)
+{
+	p->pinging = 1;
+	p->watch_said |= is_watch;
+	p->ping = (struct control_req){.msg = {.type = CONTROL_AWAITED, .reply = &e->mailbox},
+				       .handle = p->handle,
+				       .arg = {is_watch}};
+	control_ask(e, &p->ping);
+}
+
+/* Entries have waited for the peer for a while: ping it. Or a ring watches the peer: the control
+ * thread is to ping it while it is idle. */
 void peer_awaited_expired(struct engine *e, struct engine_peer *p)
 {
+	uint32_t is_idle = !p->unfinished && relay_idle(p);
+	uint32_t is_new = p->watch.er && !p->watch_said;
+
 	if (p->state == PEER_LOSING)
 		peer_losing_expired(e, p);
-	if ((!p->unfinished && relay_idle(p)) ||
-	    (p->state != PEER_UP && p->state != PEER_SUSPENDED))
+	if ((is_idle && !is_new) || p->state > PEER_UP)
 		return;
-	if (!p->pinging) {
-		p->pinging = 1;
-		p->ping =
-			(struct control_req){.msg = {.type = CONTROL_AWAITED, .reply = &e->mailbox},
-					     .handle = p->handle};
-		control_ask(e, &p->ping);
-	}
+	if (!p->pinging && p->state != PEER_CONNECTING)
+		ask_ping(e, p, is_idle);
 	peer_awaited(e, p);
 }
 

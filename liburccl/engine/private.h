@@ -347,6 +347,7 @@ struct engine_peer {
 	struct timer awaited; /* while entries wait for it: when to ping it */
 	struct control_req ping;
 	uint32_t pinging;
+	uint32_t watch_said; /* the control thread knows that a ring watches it */
 	struct control_req resume;
 	uint32_t resume_asked, resume_out; /* suspended: a resume request was sent; it has not
 					    * returned */

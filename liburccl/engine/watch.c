@@ -33,6 +33,8 @@ static void watch_set(struct engine *e, struct engine_peer *p, const struct watc
 	watch_put(e, p, w);
 	if (old)
 		op_fail(old, -ECANCELED, REASON_REPLACED, 0, 0, 0);
+	if (p && w->er && !p->watch_said)
+		peer_awaited(e, p);
 	if (p)
 		pending_add(p);
 	else

@@ -8,7 +8,9 @@ static void peer_silent(struct control *c, struct control_timer *a)
 {
 	struct peer *p = container_of(a, struct peer, ping_timer);
 
-	if (--p->ping_spans)
+	if (!p->ping_spans)
+		peer_ping(c, p);
+	else if (--p->ping_spans)
 		peer_span(c, a);
 	else if (p->cut)
 		peer_down(c, p, -ENETDOWN, REASON_PORTS_DOWN, 0, 0);
@@ -286,8 +288,13 @@ void peer_awaited_req(struct control *c, struct control_req *req)
 {
 	struct peer *p = handles_get(&c->peer_handles, req->handle);
 
-	if (p)
+	if (p && req->arg[0] && !p->watched) {
+		p->watched = 1;
+		if (!p->ping_spans)
+			peer_heard(c, p);
+	} else if (p && !req->arg[0]) {
 		peer_ping(c, p);
+	}
 	req_answer(req, 0, REASON_NONE, 0, 0, 0);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* While nothing is awaited the kernel's keepalive watches over a connection: no packet of ours, a
- * peer that is frozen stays, one that is cut off is lost on both sides; and it is found again. */
+/* While nothing is awaited, and no WATCH names the peer, the kernel's keepalive watches over a
+ * connection: no packet of ours, a peer that is frozen stays, one that is cut off is lost on both
+ * sides; and it is found again. A peer that a WATCH names is asked while it is idle: if its sockets
+ * live on and nobody answers, as when a forked child of the dead process keeps them, it is lost. */
 #include "faults.h"
 
 #define MS 1000000ull
@@ -17,7 +19,7 @@ static void connect_it(void)
 
 	CHECK_EQ(cqe.res, 0);
 	p.a.peer.id = (uint32_t)cqe.handle;
-	side_watch(&p.a, p.a.peer, 1);
+	side_watch(&p.a, (struct urccl_peer){0}, 1);
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &peer.advert, 1, &remote), 0);
 }
 
@@ -94,6 +96,23 @@ static void frozen(void)
 	end();
 }
 
+static void watched(void)
+{
+	struct urccl_cqe cqe;
+
+	begin(1000);
+	works();
+	side_watch(&p.a, p.a.peer, 2);
+	side_silent(&p.a, NULL, 2500 * MS); /* it answers */
+	peer_stop(&peer);
+	cqe = side_event(&p.a, NULL, URCCL_KIND_LOST, NULL);
+	CHECK_EQ(cqe.res, -ECONNRESET);
+	check_sentence(&p.a, &cqe, "1000 ms");
+	peer_go_on(&peer);
+	CHECK_EQ(side_drop(&p.a, NULL, p.a.peer.id), 0);
+	end();
+}
+
 static void cut_off(void)
 {
 	uint64_t before, since, ms;
@@ -132,6 +151,7 @@ int main(int argc, char **argv)
 		SKIP(no_net);
 	silence();
 	frozen();
+	watched();
 	cut_off();
 	return 0;
 }
