@@ -18,7 +18,9 @@ static int deliver_note(struct engine_peer *p, const struct watch *w, struct par
 		return 0;
 	cqe->user_data = w->user_data;
 	cqe->res = n->res;
-	cqe->flags = URCCL_KIND_NOTE | URCCL_CQE_MORE | (p->unflushed ? URCCL_CQE_NOT_FLUSHED : 0);
+	cqe->flags = URCCL_KIND_NOTE | URCCL_CQE_MORE;
+	if (p->unflushed || p->flush_gpus & p->engine->direct.failed)
+		cqe->flags |= URCCL_CQE_NOT_FLUSHED;
 	cqe->peer = p->handle;
 	cqe->tag = n->tag;
 	memcpy(payload, n->payload, n->len);
@@ -120,6 +122,8 @@ static int deliver(struct engine_peer *p)
 	if (!list_empty(&p->parked_list)) {
 		struct parked_note *n = list_first(&p->parked_list, struct parked_note, link);
 
+		if (p->flush_gpus && !direct_flushed(p->engine, n))
+			return DELIVER_NOTHING;
 		return deliver_note(p, w, n) ? DELIVER_DONE : DELIVER_NO_SLOT;
 	}
 	if (p->rails_news && p->state == PEER_UP)

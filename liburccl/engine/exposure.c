@@ -58,8 +58,11 @@ int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail
 		handles_del(&e->grants, x->grant);
 	if (n < 0)
 		return n;
-	if (x->exposed && x->rights & URCCL_RIGHT_WRITE && memory_is_device(x->memory))
-		x->peer->unflushed = 1;
+	if (x->exposed && x->rights & URCCL_RIGHT_WRITE) {
+		x->peer->unflushed |= (uint32_t)memory_has_device(x->memory);
+		if (x->ep->dev->caps & CAP_GPU_DIRECT)
+			direct_exposed(e, x);
+	}
 	if (fresh)
 		list_add_tail(&x->link, &e->exposures);
 	expiring_add(e, x);

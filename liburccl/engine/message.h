@@ -73,6 +73,7 @@ struct parked_note {
 	uint32_t len;
 	int64_t res;
 	uint64_t tag;
+	uint64_t round; /* of direct.c, which it waits for; 0: none yet */
 	uint8_t payload[URCCL_NOTE_MAX];
 };
 

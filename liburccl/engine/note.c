@@ -333,6 +333,7 @@ static void note_park(struct engine_peer *p, const struct message *m)
 	}
 	p->arrived |= bit;
 	n->seq = m->seq;
+	n->round = 0;
 	n->tag = m->tag;
 	n->len = m->len;
 	n->res = m->more ? -(int64_t)m->more : m->len;

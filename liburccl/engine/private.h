@@ -215,6 +215,15 @@ struct op {
 	struct cursor cursor;
 };
 
+/* Rounds of direct.c. */
+struct direct {
+	uint64_t begun, done; /* number of the last one; one at a time is under way */
+	uint32_t gpus;	      /* bits: GPUs that a round is for, */
+	uint32_t out;	      /* whose jobs of this round are not done, */
+	uint32_t failed;      /* whose last ones failed */
+	struct gpu_job jobs[GPUS_MAX];
+};
+
 /* Awaited words in the memory of one GPU, or events. One job queries some of them at a time. */
 struct sync_look {
 	struct gpu_dev *dev;
@@ -339,7 +348,8 @@ struct engine_peer {
 	uint32_t chunks;      /* its chunks */
 	uint32_t bundles;     /* chunks of them with a bundle */
 	uint32_t kept;	      /* entries of those whose outcome was reported before their end */
-	uint32_t unflushed;   /* it may write to device memory of ours */
+	uint32_t unflushed;   /* it may write to device memory of ours, but of those: */
+	uint32_t flush_gpus;  /* bits: GPUs whose memory it may write to by a device of RDMA */
 	uint32_t silent;      /* an entry ended without its answer, and no message came since */
 	uint64_t used;	      /* iteration that took its last entry; read by the control thread */
 	uint64_t heard;	      /* likewise, in which its last notification or atomic came */
@@ -486,6 +496,7 @@ struct engine {
 	struct list messages;	     /* rings with MSG_RING entries that wait for a slot */
 	struct list words;	     /* awaited words: struct sync */
 	struct list signals;	     /* SIGNALLING: likewise */
+	struct direct direct;
 	struct list device_rings;
 	uint32_t device_busy; /* a device ring asks for no sleep, as last read */
 	uint64_t pushed_ns;   /* time when the last entry was taken from a lane */
@@ -842,6 +853,13 @@ static inline struct ep *peer_ep(const struct engine_peer *p)
 {
 	return p->rail ? p->rail->ep : NULL;
 }
+
+/* direct.c */
+
+/* A peer may write to that memory of GPUs, by a device of RDMA. */
+void direct_exposed(struct engine *e, const struct exposure *x);
+/* 1: GPUs see what devices had written to their memory when the notification came. 0: not yet. */
+int direct_flushed(struct engine *e, struct parked_note *n);
 
 /* deliver.c */
 int notes_pending(struct engine *e); /* posts as event slots allow; 1: some wait for slots */

@@ -64,6 +64,8 @@ static void describe(const struct cuda *cuda, int device, struct gpu_about *abou
 	about->multiprocessors = (uint32_t)attribute(cuda, device, CUDA_MULTIPROCESSORS);
 	about->fds = attribute(cuda, device, CUDA_POSIX_FD_SUPPORTED) == 1;
 	about->dmabufs = attribute(cuda, device, CUDA_DMA_BUF_SUPPORTED) == 1;
+	about->flushes =
+		attribute(cuda, device, CUDA_RDMA_WRITES_ORDERING) < CUDA_RDMA_ORDERED_FOR_ALL;
 	about->peers = peers_of(cuda, device);
 }
 

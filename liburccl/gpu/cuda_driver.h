@@ -44,6 +44,7 @@ enum cuda_device_attribute {
 	CUDA_MAJOR = 75,
 	CUDA_MINOR = 76,
 	CUDA_POSIX_FD_SUPPORTED = 103,
+	CUDA_RDMA_WRITES_ORDERING = 118,
 	CUDA_DMA_BUF_SUPPORTED = 124,
 };
 
@@ -67,6 +68,9 @@ enum cuda_number {
 	CUDA_MEMORY_DEVICE = 2,
 	CUDA_HANDLE_POSIX_FD = 1,
 	CUDA_RANGE_DMA_BUF_FD = 1,
+	CUDA_RDMA_ORDERED_FOR_ALL = 200,
+	CUDA_FLUSH_CURRENT_CTX = 0,
+	CUDA_FLUSH_TO_ALL_DEVICES = 200,
 	CUDA_LOCATION_DEVICE = 1,
 	CUDA_ACCESS_READ_WRITE = 3,
 	CUDA_HOST_PORTABLE = 1,
@@ -143,6 +147,7 @@ struct cuda_access {
 	X(MemRelease, "", (uint64_t handle))                                                       \
 	X(MemGetHandleForAddressRange, "", (void *handle, uint64_t ptr, size_t len, int type,      \
 					    uint64_t flags))                                       \
+	X(FlushGPUDirectRDMAWrites, "", (int target, int scope))                                   \
 	X(ModuleLoadData, "", (void **module, const void *image))                                  \
 	X(ModuleUnload, "", (void *module))                                                        \
 	X(ModuleGetFunction, "", (void **function, void *module, const char *name))                \
@@ -247,5 +252,6 @@ int cuda_import(void *ctx, const struct gpu_share *share, uint64_t *addr);
 int cuda_unimport(void *ctx, const struct gpu_share *share, uint64_t addr);
 int cuda_peer_enable(void *ctx, void *other);
 int cuda_dmabuf(void *ctx, uint64_t addr, uint64_t len, int *fd);
+int cuda_flush(void *ctx);
 
 #endif

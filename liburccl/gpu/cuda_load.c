@@ -166,4 +166,5 @@ const struct gpu_api gpu_cuda = {
 	.unimport_memory = cuda_unimport,
 	.peer_enable = cuda_peer_enable,
 	.dmabuf = cuda_dmabuf,
+	.flush = cuda_flush,
 };

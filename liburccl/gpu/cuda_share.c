@@ -165,3 +165,10 @@ int cuda_dmabuf(void *ctx, uint64_t addr, uint64_t len, int *fd)
 
 	return c->cuda->MemGetHandleForAddressRange(fd, addr, len, CUDA_RANGE_DMA_BUF_FD, 0);
 }
+
+int cuda_flush(void *ctx)
+{
+	const struct cuda_ctx *c = ctx;
+
+	return c->cuda->FlushGPUDirectRDMAWrites(CUDA_FLUSH_CURRENT_CTX, CUDA_FLUSH_TO_ALL_DEVICES);
+}

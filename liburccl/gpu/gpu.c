@@ -140,6 +140,16 @@ int gpu_dev_get(struct gpu *g, uint32_t index, struct gpu_dev **out, int *code)
 	return err;
 }
 
+int gpu_is_loaded(const char *so)
+{
+	void *lib;
+
+	if (gpu_cuda.load(so, &lib))
+		return 0;
+	gpu_cuda.unload(lib);
+	return 1;
+}
+
 struct gpu_dev *gpu_dev_find(struct gpu *g, uint32_t index)
 {
 	return index < GPUS_MAX ? load_acquire(&g->devs[index]) : NULL;

@@ -50,6 +50,9 @@ int gpu_open(const struct gpu_config *config, struct gpu **out);
  * jobs name, or that is host-registered, must stay mapped. g may be NULL. */
 int gpu_close(struct gpu *g);
 
+/* 1: the program has loaded CUDA. Looks for it anew each time. Any thread. */
+int gpu_is_loaded(const char *so);
+
 /* ---- the kind of a pointer: helper ---- */
 
 enum gpu_memory {
@@ -91,6 +94,7 @@ struct gpu_about {
 	uint32_t peers;			/* bit per GPU whose memory it can reach */
 	uint32_t fds;			/* 1: VMM memory can be shared by descriptor */
 	uint32_t dmabufs;		/* 1: memory can be given to a NIC as dma-buf */
+	uint32_t flushes;		/* 1: GPUs see what a NIC wrote only after a FLUSH */
 };
 
 /* Helper. Opens the GPU if this is its first use: retains the primary context, which must exist,
@@ -121,6 +125,8 @@ enum gpu_kind {
 	GPU_WRITE_WORD,			/* the value src to the 8 bytes at dst; len is 8 */
 	GPU_READ_WORDS,			/* the first len words of the table for this kind */
 	GPU_QUERY_EVENTS,		/* likewise, events: the GPU itself does nothing */
+	GPU_FLUSH,			/* all GPUs see what devices of RDMA have written to its
+					 * memory; len is 1 */
 };
 
 #define GPU_LOOKS 64u			/* words, or events, of one job */

@@ -100,6 +100,7 @@ struct gpu_api {
 	int (*unimport_memory)(void *ctx, const struct gpu_share *share, uint64_t addr);
 	int (*peer_enable)(void *ctx, void *other);
 	int (*dmabuf)(void *ctx, uint64_t addr, uint64_t len, int *fd);
+	int (*flush)(void *ctx);
 };
 
 extern const struct gpu_api gpu_cuda;

@@ -84,7 +84,9 @@ static void slot_fail(struct gpu_slot *slot, int code)
 /* What it is for the stream. */
 static uint32_t slot_ops(const struct gpu_slot *slot)
 {
-	return slot->kind == GPU_READ_WORDS ? slot->len : slot->kind != GPU_QUERY_EVENTS;
+	if (slot->kind == GPU_QUERY_EVENTS || slot->kind == GPU_FLUSH)
+		return 0;
+	return slot->kind == GPU_READ_WORDS ? slot->len : 1;
 }
 
 static uint64_t slot_bytes(const struct gpu_slot *slot)
@@ -214,6 +216,8 @@ static int slot_call(struct gpu_dev *dev, const struct gpu_lane_state *l,
 	case GPU_QUERY_EVENTS:
 		events_query(dev, slot->len);
 		return 0;
+	case GPU_FLUSH:
+		return dev->api->flush(dev->ctx);
 	default:
 		return dev->api->copy(dev->ctx, l->stream, slot->dst, slot->src, slot->len);
 	}

@@ -86,14 +86,14 @@ static inline int extent_has_dmabuf(const struct extent *x)
 	return x->is_dmabuf || (x->kind == GPU_MEMORY_DEVICE && x->fd >= 0);
 }
 
-/* 1: some of it is known not to be host memory. */
-static inline int memory_is_device(const struct memory *m)
+/* 1: some of it is of a device that the library does not know: a dma-buf, or what the processor
+ * cannot read. */
+static inline int memory_has_device(const struct memory *m)
 {
 	uint32_t i;
 
 	for (i = 0; i < m->nspans; i++)
-		if (m->spans[i].extent->is_dmabuf || m->spans[i].extent->read == EXTENT_UNREAD ||
-		    m->spans[i].kind == GPU_MEMORY_DEVICE)
+		if (m->spans[i].extent->is_dmabuf || m->spans[i].extent->read == EXTENT_UNREAD)
 			return 1;
 	return 0;
 }
@@ -107,6 +107,12 @@ static inline int memory_has_gpu(const struct memory *m)
 		if (m->spans[i].kind == GPU_MEMORY_DEVICE)
 			return 1;
 	return 0;
+}
+
+/* 1: some of it is known not to be host memory. */
+static inline int memory_is_device(const struct memory *m)
+{
+	return memory_has_device(m) || memory_has_gpu(m);
 }
 
 /* The processor may read and write it, as far as its pages allow. */

@@ -181,8 +181,9 @@ static inline void device_share(uint64_t addr, uint64_t len, int gpu)
 	}
 }
 
-/* By cuMemCreate(): the memory has no context and no legacy handle; a descriptor shares it. */
-static inline uint64_t device_map(uint64_t len, int gpu)
+/* By cuMemCreate(): the memory has no context and no legacy handle; a descriptor shares it. n
+ * handles of len bytes are mapped one behind the other. */
+static inline uint64_t device_map_handles(uint64_t len, uint32_t n, int gpu)
 {
 	const struct cu_prop prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 				     .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -191,19 +192,26 @@ static inline uint64_t device_map(uint64_t len, int gpu)
 	int (*reserve)(uint64_t * to, size_t len, size_t align, uint64_t hint, uint64_t flags);
 	int (*map)(uint64_t addr, size_t len, size_t off, uint64_t handle, uint64_t flags);
 	int (*release)(uint64_t handle);
-	uint64_t addr, handle;
+	uint64_t addr, handle, at;
 
 	DEVICE_SYMBOL(create, "cuMemCreate", 1);
 	DEVICE_SYMBOL(reserve, "cuMemAddressReserve", 1);
 	DEVICE_SYMBOL(map, "cuMemMap", 1);
 	DEVICE_SYMBOL(release, "cuMemRelease", 1);
 	len = device_whole(len);
-	CHECK_EQ(create(&handle, len, &prop, 0), 0);
-	CHECK_EQ(reserve(&addr, len, 0, 0, 0), 0);
-	CHECK_EQ(map(addr, len, 0, handle, 0), 0);
-	CHECK_EQ(release(handle), 0);
-	device_share(addr, len, gpu);
+	CHECK_EQ(reserve(&addr, n * len, 0, 0, 0), 0);
+	for (at = addr; at < addr + n * len; at += len) {
+		CHECK_EQ(create(&handle, len, &prop, 0), 0);
+		CHECK_EQ(map(at, len, 0, handle, 0), 0);
+		CHECK_EQ(release(handle), 0);
+	}
+	device_share(addr, n * len, gpu);
 	return addr;
+}
+
+static inline uint64_t device_map(uint64_t len, int gpu)
+{
+	return device_map_handles(len, 1, gpu);
 }
 
 static inline void device_unmap(uint64_t addr, uint64_t len)

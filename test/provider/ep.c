@@ -10,7 +10,8 @@
 #include <unistd.h>
 #include "prov.h"
 
-#define SHARED_MEMORY_PERMITTED 11 /* FI_OPT_*, bool: since libfabric 1.21 */
+#define CUDA_PERMITTED		10 /* FI_OPT_*, bool: since libfabric 1.18 */
+#define SHARED_MEMORY_PERMITTED 11 /* likewise, 1.21 */
 /* Of rdma/fi_ext.h, which 1.17 lacks: likewise. */
 #define EFA_EMULATED_READ  (-(0xefa << 16) + 1)
 #define EFA_EMULATED_WRITE (-(0xefa << 16) + 2)
@@ -63,7 +64,7 @@ static ssize_t ep_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi
 		DIE("no memory for a receive");
 	if (!ep->enabled)
 		DIE("a receive on an endpoint that is not enabled");
-	memory_local(ep->domain, desc, buf, len, FI_RECV);
+	memory_local(ep, desc, buf, len, FI_RECV);
 	context_take(ep, context);
 	*r = (struct receive){.context = context, .buf = buf, .desc = desc, .len = len};
 	list_add_tail(&r->link, &ep->receives);
@@ -209,7 +210,11 @@ static void ranges_take(struct prov_ep *ep, struct op *op)
 	for (i = 0; i < op->n; i++) {
 		struct range *r = &op->ranges[i];
 
-		memory_local(ep->domain, r->desc, r->buf, r->len, access[op->type]);
+		uint8_t *at = memory_local(ep, r->desc, r->buf, r->len, access[op->type]);
+
+		if (at != r->buf && op->flags & FI_INJECT)
+			DIE("memory of a GPU is injected");
+		r->buf = at;
 		if (op->type != PACKET_SEND)
 			memory_raw(ep->domain, r->key, r->raw);
 	}
@@ -433,15 +438,20 @@ static struct fi_ops ep_fid_ops = {
 static int ep_setopt(struct fid *fid, int level, int name, const void *value, size_t len)
 {
 	struct prov_ep *ep = container_of(fid, struct prov_ep, fid.fid);
+	int is_p2p = name == FI_OPT_FI_HMEM_P2P, is_shm = name == SHARED_MEMORY_PERMITTED;
 
-	if (level != FI_OPT_ENDPOINT || name != SHARED_MEMORY_PERMITTED || !words()->shm)
+	if (level != FI_OPT_ENDPOINT || (is_shm && !words()->shm) || (!is_shm && !words()->hmem) ||
+	    (!is_p2p && !is_shm && name != CUDA_PERMITTED))
 		return -FI_ENOPROTOOPT;
-	if (len != sizeof(bool))
+	if (len != (is_p2p ? sizeof(int) : sizeof(bool)))
 		return -FI_EINVAL;
 	domain_enter(ep->domain);
 	if (ep->enabled)
 		DIE("an option of an endpoint that is enabled");
-	ep->no_shm = !*(const bool *)value;
+	if (is_p2p)
+		ep->p2p = *(const int *)value == FI_HMEM_P2P_REQUIRED;
+	else
+		*(is_shm ? &ep->no_shm : &ep->no_cuda) = !*(const bool *)value;
 	domain_leave(ep->domain);
 	return 0;
 }

@@ -28,7 +28,7 @@ static int suits(const struct fi_info *hints)
 
 	if (!hints)
 		return 1;
-	if (hints->caps & ~(uint64_t)CAPS || w->mode & ~hints->mode)
+	if (hints->caps & ~(CAPS | (w->hmem ? FI_HMEM : 0)) || w->mode & ~hints->mode)
 		return 0;
 	if (hints->addr_format != FI_FORMAT_UNSPEC && hints->addr_format != FI_ADDR_STR)
 		return 0;
@@ -44,13 +44,13 @@ static int suits(const struct fi_info *hints)
 	return !(w->mr_mode & ~(uint64_t)hints->domain_attr->mr_mode);
 }
 
-static void describe(struct fi_info *i, uint32_t number)
+static void describe(struct fi_info *i, uint32_t number, uint64_t asked)
 {
 	const struct words *w = words();
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s%u", w->name, number);
-	i->caps = CAPS;
+	i->caps = CAPS | (asked & FI_HMEM);
 	i->mode = w->mode;
 	i->addr_format = FI_ADDR_STR;
 	i->tx_attr->caps = CAPS;
@@ -103,7 +103,7 @@ static int prov_getinfo(uint32_t version, const char *node, const char *service,
 
 		if (!one)
 			return -FI_ENOMEM;
-		describe(one, i);
+		describe(one, i, hints ? hints->caps : 0);
 		*at = one;
 		if (wants_domain(hints, one->domain_attr->name))
 			at = &one->next;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "cuda/view.h"
 #include "prov.h"
 
 #ifndef MADV_POPULATE_READ
@@ -25,15 +26,16 @@ static struct region *region_of(struct fid *fid)
 
 /* ---- who may touch what ---- */
 
-void memory_local(struct prov_domain *d, const void *desc, const void *buf, size_t len,
-		  uint64_t access)
+uint8_t *memory_local(const struct prov_ep *ep, const void *desc, void *buf, size_t len,
+		      uint64_t access)
 {
-	const uint8_t *from = buf;
+	struct prov_domain *d = ep->domain;
+	uint8_t *from = buf;
 	struct list *pos;
 	uint32_t i;
 
 	if (!(words()->mr_mode & FI_MR_LOCAL) || !len)
-		return;
+		return from;
 	for (i = 0; i < KEY_LISTS; i++)
 		list_for_each(pos, &d->keys[i]) {
 			struct region *r = list_entry(pos, struct region, link);
@@ -46,7 +48,9 @@ void memory_local(struct prov_domain *d, const void *desc, const void *buf, size
 			if (access & ~r->access)
 				DIE("the descriptor's region is not for access %llx",
 				    (unsigned long long)access);
-			return;
+			if (r->view != r->buf && !(ep->no_cuda && ep->p2p))
+				DIE("memory of a GPU, and the endpoint may copy it by CUDA");
+			return r->view + (from - r->buf);
 		}
 	DIE("FI_MR_LOCAL: descriptor %p of %zu bytes is no region's", desc, len);
 }
@@ -81,7 +85,7 @@ uint8_t *memory_remote(struct prov_ep *ep, uint64_t key, const uint8_t *raw, uin
 	    len > r->len - (addr - base))
 		return NULL;
 	*err = 0;
-	return r->buf + (addr - base);
+	return r->view + (addr - base);
 }
 
 /* ---- raw keys ---- */
@@ -325,20 +329,18 @@ uint32_t urccl_test_own_regions(void)
 	return own_regions;
 }
 
-static int region_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
-		      uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr,
-		      void *context)
+/* view: the bytes of memory of a GPU; NULL: it is the host's. */
+static int region_make(struct prov_domain *d, const void *buf, uint8_t *view, size_t len,
+		       uint64_t access, uint64_t key, struct fid_mr **mr, void *context)
 {
-	struct prov_domain *d = container_of(fid, struct prov_domain, fid.fid);
 	struct region *r;
 	int err;
 
-	if (offset || flags)
-		return -FI_EBADFLAGS;
 	domain_makes(d, "a region");
-	if (words()->mr_mode & FI_MR_ALLOCATED)
+	if (words()->mr_mode & FI_MR_ALLOCATED && !view)
 		check_allocated(buf, len);
-	if (words()->mr_mode & FI_MR_LOCAL && access & (FI_READ | FI_RECV) && is_read_only(buf))
+	if (words()->mr_mode & FI_MR_LOCAL && access & (FI_READ | FI_RECV) && !view &&
+	    is_read_only(buf))
 		return -FI_EFAULT;
 	r = calloc(1, sizeof(*r));
 	if (!r)
@@ -347,6 +349,7 @@ static int region_reg(struct fid *fid, const void *buf, size_t len, uint64_t acc
 	r->fid.mem_desc = r;
 	r->domain = d;
 	r->buf = (uint8_t *)(uintptr_t)buf;
+	r->view = view ? view : r->buf;
 	r->len = len;
 	r->access = access;
 	r->enabled = !(words()->mr_mode & FI_MR_ENDPOINT);
@@ -371,7 +374,37 @@ static int region_reg(struct fid *fid, const void *buf, size_t len, uint64_t acc
 	return 0;
 }
 
+static int region_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
+		      uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr,
+		      void *context)
+{
+	struct prov_domain *d = container_of(fid, struct prov_domain, fid.fid);
+
+	if (offset || flags)
+		return -FI_EBADFLAGS;
+	return region_make(d, buf, NULL, len, access, key, mr, context);
+}
+
+static int region_regattr(struct fid *fid, const struct fi_mr_attr *a, uint64_t flags,
+			  struct fid_mr **mr)
+{
+	struct prov_domain *d = container_of(fid, struct prov_domain, fid.fid);
+	const struct iovec *iov = a->mr_iov;
+	uint8_t *view;
+
+	if (a->offset || flags || a->iov_count != 1)
+		return -FI_EBADFLAGS;
+	if (a->iface != FI_HMEM_CUDA || !words()->hmem)
+		return -FI_EOPNOTSUPP;
+	view = cuda_view((uintptr_t)iov->iov_base, iov->iov_len);
+	if (!view)
+		return -FI_EFAULT;
+	return region_make(d, iov->iov_base, view, iov->iov_len, a->access, a->requested_key, mr,
+			   a->context);
+}
+
 struct fi_ops_mr memory_ops = {
 	.size = sizeof(struct fi_ops_mr),
 	.reg = region_reg,
+	.regattr = region_regattr,
 };

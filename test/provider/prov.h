@@ -73,6 +73,7 @@ struct words {
 	uint32_t eps;		   /* endpoints of a domain; 0: as many as are asked for */
 	int more;		   /* FI_MORE is not begun */
 	int shm;		   /* endpoints are to forbid shared memory */
+	int hmem;		   /* FI_HMEM, for memory of the stand-in for libcuda */
 	uint32_t domains, av_slow_us;
 	uint32_t broken; /* domains that cannot be opened, a bit each */
 	size_t max_msg, inject;
@@ -108,6 +109,7 @@ struct region {
 	int enabled;
 	uint32_t refused; /* closes */
 	uint8_t *buf;
+	uint8_t *view; /* its bytes: buf, or of a GPU */
 	size_t len;
 	uint64_t access, key;
 	uint8_t raw[RAW_BYTES];
@@ -179,6 +181,7 @@ struct prov_ep {
 	struct prov_av *av;
 	int enabled, sock;
 	int no_shm;	  /* its user forbade it */
+	int no_cuda, p2p; /* likewise calls of CUDA; all of memory of GPUs goes by the device */
 	int more;	  /* another operation was promised */
 	uint32_t posted;  /* receives, ever */
 	uint32_t moved;	  /* reads and writes, ever */
@@ -212,9 +215,9 @@ int memory_map(struct prov_domain *d, struct fi_mr_map_raw *map);
 int memory_unmap(struct prov_domain *d, uint64_t key);
 /* What the key of an operation is called at the target. */
 void memory_raw(struct prov_domain *d, uint64_t key, uint8_t raw[RAW_BYTES]);
-/* [buf, buf + len) may be used with this descriptor, or the program ends. */
-void memory_local(struct prov_domain *d, const void *desc, const void *buf, size_t len,
-		  uint64_t access);
+/* [buf, buf + len) may be used with this descriptor, or the program ends. Returns the bytes. */
+uint8_t *memory_local(const struct prov_ep *ep, const void *desc, void *buf, size_t len,
+		      uint64_t access);
 /* Where a peer of ep reaches; or NULL and *err. */
 uint8_t *memory_remote(struct prov_ep *ep, uint64_t key, const uint8_t *raw, uint64_t addr,
 		       size_t len, uint64_t access, int *err);

@@ -29,6 +29,7 @@
  *	recv_dead=N		likewise fi_recv(), from the Nth of an endpoint on
  *	close_slow=N		microseconds that it takes to close an endpoint
  *	shm			endpoints are told not to go by shared memory
+ *	hmem			memory of the stand-in for libcuda is registered, by fi_mr_regattr()
  *	more			what has FI_MORE begins when one without it follows
  *	busy=N			an endpoint, a region, a queue or a vector is closed when that is
  *				asked for the N+1st time: until then it goes on
@@ -182,6 +183,8 @@ static void word_take(struct words *w, char *word)
 		w->more = 1;
 	else if (!strcmp(word, "shm"))
 		w->shm = 1;
+	else if (!strcmp(word, "hmem"))
+		w->hmem = 1;
 	else if (!strcmp(word, "wait=none"))
 		w->no_fd = 1;
 	else if (!strncmp(word, "name=", 5))

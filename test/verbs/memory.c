@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory regions. A key is a place in their table and how often that was used, in the low byte. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <sys/mman.h>
+#include "cuda/view.h"
 #include "double.h"
 
 /* What is on its way, as it lands: oldest first, but what may come in any order overtakes all. */
@@ -37,22 +37,6 @@ static int is_there(uint64_t addr, uint64_t len, int writable)
 	return at >= addr + len;
 }
 
-/* As nvidia_peermem would find it, or NULL. */
-static unsigned char *device_view(uint64_t addr, uint64_t len)
-{
-	const char *so = double_peermem ? getenv("URCCL_TEST_CUDA_SO") : NULL;
-	void *cuda = so ? dlopen(so, RTLD_NOW | RTLD_NOLOAD) : NULL, *found;
-	unsigned char *(*view)(unsigned long addr, unsigned long len);
-
-	if (!cuda)
-		return NULL;
-	found = dlsym(cuda, "cuda_double_view");
-	MUST(found);
-	memcpy(&view, &found, sizeof(view));
-	dlclose(cuda);
-	return view(addr, len);
-}
-
 static struct ibv_mr *add(struct region *r)
 {
 	struct nic *n = context_nic(r->mr.context);
@@ -79,14 +63,14 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 				       unsigned int access)
 {
 	unsigned int writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-	unsigned char *view;
+	uint8_t *view;
 	struct region *r;
 
 	if (access & IBV_ACCESS_REMOTE_WRITE && !(access & IBV_ACCESS_LOCAL_WRITE)) {
 		errno = EINVAL;
 		return NULL;
 	}
-	view = device_view((uintptr_t)addr, length);
+	view = double_peermem ? cuda_view((uintptr_t)addr, length) : NULL;
 	if (!view && !is_there((uintptr_t)addr, length, !!(access & writes))) {
 		errno = EFAULT;
 		return NULL;

@@ -120,6 +120,10 @@ static int endpoint_try(struct fabric_device *d, struct fabric_endpoint *endpoin
 		err = fabric_shm_forbid(d, endpoint->ep);
 	}
 	if (!err) {
+		what = "fi_setopt";
+		err = fabric_hmem_open(d, endpoint);
+	}
+	if (!err) {
 		what = "fi_enable";
 		err = endpoint_enable(endpoint);
 	}

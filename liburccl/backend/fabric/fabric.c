@@ -276,6 +276,8 @@ void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags)
 	}
 	c->res = res;
 	c->flags |= (uint8_t)flags;
+	if (!res && fabric_reaches_gpu(fabric_ep_device(e), c))
+		c->flags |= CHUNK_UNFLUSHED;
 	c->state |= CHUNK_OUT;
 	fabric_queue_add(&fabric_ep_device(e)->out, c);
 }

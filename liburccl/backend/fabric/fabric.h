@@ -229,6 +229,9 @@ int fabric_address_fits(const struct fabric_device *d, const uint8_t *address, u
 int fabric_name_error(const struct fabric_device *d, const uint8_t *name, uint32_t len);
 /* Forbids efa to use provider shm for peers on the same host. 0, or -errno with fail() text. */
 int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep);
+/* Before it is enabled. The message endpoint decides whether memory of GPUs is for the device; the
+ * others must then do as it did. 0 or -errno. */
+int fabric_hmem_open(struct fabric_device *d, const struct fabric_endpoint *endpoint);
 int fabric_helper_start(struct fabric_device *d, const struct urccl_params *p);
 /* Tells it to close the domain and end. */
 void fabric_helper_end(struct fabric_device *d);
@@ -398,6 +401,7 @@ struct fabric_gathered {
 	struct chunk *first, *last;
 	uint64_t len;
 	uint32_t n, bulk;
+	uint32_t of_gpu;		/* 1: local memory is of a GPU: FI_INJECT would copy it */
 	struct iovec local[FABRIC_RANGES];
 	struct fi_rma_iov remote[FABRIC_RANGES];
 	void *desc[FABRIC_RANGES];
@@ -610,6 +614,7 @@ struct fabric_device {
 	uint32_t armed;
 
 	/* domain lock */
+	uint32_t hmem;			/* 1: it reads and writes memory of GPUs itself */
 	uint32_t serialized;		/* calls of the domain need the lock */
 	uint32_t lock_wanted;		/* set by the holder of lock_queue while it waits for
 					 * lock */

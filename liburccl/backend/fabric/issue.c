@@ -45,6 +45,7 @@ static void gathered_add(const struct fabric_device *d, struct fabric_gathered *
 	g->local[g->n].iov_base = local;
 	g->local[g->n].iov_len = remote.len;
 	g->desc[g->n] = fabric_desc(d, c);
+	g->of_gpu |= (uint32_t)fabric_is_of_gpu(d, c);
 	g->remote[g->n++] = remote;
 	g->len += remote.len;
 	g->last = c;
@@ -146,7 +147,8 @@ static uint64_t flags_of(const struct fabric_device *d, const struct fabric_gath
 
 	if (g->first->kind != CHUNK_WRITE)
 		return flags;
-	return flags | (d->acks ? 0 : FI_DELIVERY_COMPLETE) | (g->len <= d->inject ? FI_INJECT : 0);
+	return flags | (d->acks ? 0 : FI_DELIVERY_COMPLETE) |
+	       (g->len <= d->inject && !g->of_gpu ? FI_INJECT : 0);
 }
 
 static ssize_t gathered_issue(struct fabric_ep *e, struct fabric_gathered *g, struct fabric_op *op,

@@ -3,13 +3,15 @@
  * Exports of our memory to a peer, and keys of the peer's memory. An export consists of the memory
  * regions of a range (see pin.c). Closing the regions revokes the export.
  *
- * A key: version u8, rights u8, pieces u16, id u32, bytes u64, the time when it expires by its
- * owner's clock u64, the time left until then u64, the identity of that clock u64, SipHash of all
- * under the owner's cookie [16], then the parts of the pieces. Little-endian.
+ * A key: version u8, rights and KEY_DEVICE u8, pieces u16, id u32, bytes u64, the time when it
+ * expires by its owner's clock u64, the time left until then u64, the identity of that clock u64,
+ * SipHash of all under the owner's cookie [16], then the parts of the pieces. Little-endian.
  */
 #include <endian.h>
 #include <stdlib.h>
 #include "backend/fabric/key.h"
+
+#define KEY_DEVICE 0x80u /* some of the memory is of a GPU */
 
 struct key_head {
 	uint8_t version, rights;
@@ -68,7 +70,7 @@ static int key_put(const struct fabric_device *d, const struct fabric_grant *g,
 		left = x->expires_ns - now;
 	h = (struct key_head){
 		.version = fabric_version(d),
-		.rights = (uint8_t)x->rights,
+		.rights = (uint8_t)(x->rights | (memory_is_device(x->memory) ? KEY_DEVICE : 0)),
 		.n = htole16((uint16_t)n),
 		.id = htole32(g->id),
 		.len = htole64(x->len),
@@ -390,7 +392,8 @@ int fabric_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len
 	k->n = n;
 	k->raw = (uint8_t *)&k->parts[n];
 	k->id = le32toh(h.id);
-	k->rights = n ? h.rights : 0;
+	k->rights = n ? h.rights & ~KEY_DEVICE : 0;
+	k->device = !!(h.rights & KEY_DEVICE);
 	k->len = len;
 	k->expires_ns = expires_here(d, &h);
 	err = parts_read(d, k, (const uint8_t *)key + sizeof(h));

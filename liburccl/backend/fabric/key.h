@@ -40,6 +40,7 @@ struct fabric_grant {
 struct fabric_key {
 	struct list link; /* in fabric_ep.keys */
 	uint32_t id, rights;
+	uint32_t device;	       /* 1: some of it is of a GPU */
 	uint64_t len, expires_ns;
 	uint32_t out;		       /* operations that the provider has */
 	uint32_t endpoint;	       /* number of the owner's data endpoint that the keys belong
@@ -70,6 +71,14 @@ int fabric_key_lives(const struct fabric_key *k); /* 1: neither revoked nor expi
 int fabric_region_open(struct fabric_device *d, struct fabric_endpoint *endpoint, void *addr,
 		       uint64_t len,
 		       uint64_t access, struct fid_mr **mr);
+/* The same of the extent's memory, which may be of a GPU. */
+int fabric_memory_open(struct fabric_device *d, struct fabric_endpoint *endpoint,
+		       const struct extent *x, void *addr, uint64_t len, uint64_t access,
+		       struct fid_mr **mr);
+/* 1: the next of the chunk's local bytes are of a GPU. */
+int fabric_is_of_gpu(const struct fabric_device *d, const struct chunk *c);
+/* 1: the chunk's bytes go to memory of a GPU, here or at the peer. */
+int fabric_reaches_gpu(const struct fabric_device *d, const struct chunk *c);
 int fabric_reg(struct device *dev, struct extent *extent);
 int fabric_unreg(struct device *dev, struct extent *extent);
 void *fabric_desc(const struct fabric_device *d, const struct chunk *c);

@@ -9,6 +9,8 @@
 
 /* In a region's context: a READ cannot write into it. */
 #define READ_ONLY ((void *)1)
+/* Likewise: it is memory of a GPU. */
+#define OF_GPU ((void *)2)
 
 /* ---- regions ---- */
 
@@ -26,8 +28,25 @@ static int region_enable(struct fid_mr **mr, struct fabric_endpoint *endpoint)
 	return err;
 }
 
-int fabric_region_open(struct fabric_device *d, struct fabric_endpoint *endpoint, void *addr,
-		       uint64_t len, uint64_t access, struct fid_mr **mr)
+static int region_ask(struct fabric_device *d, const struct extent *x, void *addr, uint64_t len,
+		      uint64_t access, uint64_t key, struct fid_mr **mr)
+{
+	const struct iovec iov = {addr, len};
+	const struct fi_mr_attr attr = {.mr_iov = &iov,
+					.iov_count = 1,
+					.access = access,
+					.requested_key = key,
+					.iface = FI_HMEM_CUDA,
+					.device.cuda = x ? (int)x->gpu_index : 0};
+
+	if (x && x->kind == GPU_MEMORY_DEVICE)
+		return fi_mr_regattr(d->domain, &attr, 0, mr);
+	return fi_mr_reg(d->domain, addr, len, access, 0, key, 0, mr, NULL);
+}
+
+int fabric_memory_open(struct fabric_device *d, struct fabric_endpoint *endpoint,
+		       const struct extent *x, void *addr, uint64_t len, uint64_t access,
+		       struct fid_mr **mr)
 {
 	uint64_t key;
 	int err, tries;
@@ -36,12 +55,17 @@ int fabric_region_open(struct fabric_device *d, struct fabric_endpoint *endpoint
 	for (tries = 0; tries < 8; tries++) {
 		err = random_bytes(&key, sizeof(key));
 		if (!err)
-			err = fi_mr_reg(d->domain, addr, len, access, 0, key & d->key_mask, 0, mr,
-					NULL);
+			err = region_ask(d, x, addr, len, access, key & d->key_mask, mr);
 		if (err != -FI_ENOKEY)
 			break;
 	}
 	return err || !(d->mr_mode & FI_MR_ENDPOINT) ? err : region_enable(mr, endpoint);
+}
+
+int fabric_region_open(struct fabric_device *d, struct fabric_endpoint *endpoint, void *addr,
+		       uint64_t len, uint64_t access, struct fid_mr **mr)
+{
+	return fabric_memory_open(d, endpoint, NULL, addr, len, access, mr);
 }
 
 int fabric_reg(struct device *dev, struct extent *extent)
@@ -53,9 +77,11 @@ int fabric_reg(struct device *dev, struct extent *extent)
 
 	if (!(d->mr_mode & FI_MR_LOCAL))
 		return 0;
-	err = fabric_region_open(d, NULL, addr, extent->len, FI_READ | FI_WRITE, &mr);
+	err = fabric_memory_open(d, NULL, extent, addr, extent->len, FI_READ | FI_WRITE, &mr);
+	if (!err && extent->kind == GPU_MEMORY_DEVICE)
+		mr->fid.context = OF_GPU;
 	/* The memory may be read-only for this process: it can still be sent. */
-	if (err == -FI_EFAULT) {
+	if (err == -FI_EFAULT && extent->kind != GPU_MEMORY_DEVICE) {
 		err = fabric_region_open(d, NULL, addr, extent->len, FI_WRITE, &mr);
 		if (!err)
 			mr->fid.context = READ_ONLY;
@@ -97,6 +123,26 @@ int fabric_writable(const struct fabric_device *d, const struct chunk *c)
 	const struct fid_mr *mr = c->len ? region_of(d, c, 0) : NULL;
 
 	return !mr || mr->fid.context != READ_ONLY;
+}
+
+int fabric_reaches_gpu(const struct fabric_device *d, const struct chunk *c)
+{
+	const struct fid_mr *mr;
+
+	if (c->kind == CHUNK_WRITE)
+		return (int)fabric_key_of(c)->device;
+	mr = d->hmem && c->kind == CHUNK_READ && c->len ? region_of(d, c, 0) : NULL;
+	return mr && mr->fid.context == OF_GPU;
+}
+
+int fabric_is_of_gpu(const struct fabric_device *d, const struct chunk *c)
+{
+	const struct fid_mr *mr;
+
+	if (!d->hmem || c->kind == CHUNK_FLUSH)
+		return 0;
+	mr = region_of(d, c, c->scratch[0]);
+	return mr && mr->fid.context == OF_GPU;
 }
 
 /* ---- parts ---- */

@@ -7,7 +7,8 @@
 #include "backend/fabric/key.h"
 #include "backend/fabric/pick.h"
 
-#define SHARED_MEMORY_PERMITTED 11 /* FI_OPT_*, endpoint, bool: since libfabric 1.21 */
+#define CUDA_PERMITTED		10 /* FI_OPT_*, endpoint, bool: since libfabric 1.18 */
+#define SHARED_MEMORY_PERMITTED 11 /* likewise, 1.21 */
 
 #define MR_MODES                                                                        \
 	(FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | \
@@ -15,13 +16,13 @@
 
 /* The features that this backend supports. A provider answers with those that it needs. */
 static struct fi_info *hints_make(const struct fabric_lib *lib, const struct fabric_wish *w,
-				  const struct urccl_params *params)
+				  const struct urccl_params *params, uint64_t caps)
 {
 	struct fi_info *h = lib->dupinfo(NULL);
 
 	if (!h)
 		return NULL;
-	h->caps = FI_MSG | FI_RMA;
+	h->caps = FI_MSG | FI_RMA | caps;
 	h->mode = FI_CONTEXT | FI_CONTEXT2;
 	h->ep_attr->type = FI_EP_RDM;
 	h->domain_attr->mr_mode = MR_MODES;
@@ -284,10 +285,55 @@ int fabric_shm_forbid(const struct fabric_device *d, struct fid_ep *ep)
 		FI_MAJOR(d->lib.version), FI_MINOR(d->lib.version));
 }
 
+/* The provider makes no call of CUDA, which could block its thread, and copies nothing. */
+static int hmem_set(struct fid_ep *ep)
+{
+	int p2p = FI_HMEM_P2P_REQUIRED, err;
+	bool permitted = false;
+
+	err = fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &p2p, sizeof(p2p));
+	if (err)
+		return err;
+	return fi_setopt(&ep->fid, FI_OPT_ENDPOINT, CUDA_PERMITTED, &permitted, sizeof(permitted));
+}
+
+int fabric_hmem_open(struct fabric_device *d, const struct fabric_endpoint *endpoint)
+{
+	int err;
+
+	/* Local memory is registered without an endpoint. */
+	if (!(d->info->caps & FI_HMEM) || !(d->mr_mode & FI_MR_LOCAL))
+		return 0;
+	err = hmem_set(endpoint->ep);
+	if (endpoint != &d->msg)
+		return d->hmem ? err : 0;
+	d->hmem = !err;
+	d->dev.caps |= err ? 0 : CAP_GPU_DIRECT;
+	return 0;
+}
+
 static int open_refused(const struct fabric_device *d, const char *what, int err)
 {
 	return fail(err, "libfabric: %s of %s: %s", what, d->info->domain_attr->name,
 		    d->lib.strerror(-err));
+}
+
+static int list_with(const struct fabric_lib *lib, const struct fabric_wish *w,
+		     const struct device_config *config, uint64_t caps, struct fi_info **list)
+{
+	struct fi_info *hints = hints_make(lib, w, config->params, caps);
+	int err = hints ? get_any(lib, hints, w, config, list) : -ENOMEM;
+
+	if (hints)
+		lib->freeinfo(hints);
+	return err;
+}
+
+/* Devices of these may read and write memory of GPUs. What FI_HMEM makes others do is not asked
+ * for. */
+static int may_hmem(const struct fabric_wish *w, const struct urccl_params *p)
+{
+	return (strstr(w->prov, "efa") || strstr(w->prov, "verbs")) && gpu_is_loaded(p->cuda_so);
 }
 
 /* Lists the usable domains, which the caller frees, and picks the wanted ones. 0 or -errno with
@@ -296,13 +342,12 @@ static int list_rails(const struct fabric_lib *lib, const struct fabric_wish *w,
 		      const struct device_config *config, struct fi_info **list,
 		      struct fabric_picked *p)
 {
-	struct fi_info *hints = hints_make(lib, w, config->params);
-	int err;
+	int err = -FI_ENODATA;
 
-	if (!hints)
-		return fail(-ENOMEM, "libfabric: no memory");
-	err = get_any(lib, hints, w, config, list);
-	lib->freeinfo(hints);
+	if (may_hmem(w, config->params))
+		err = list_with(lib, w, config, FI_HMEM, list);
+	if (err)
+		err = list_with(lib, w, config, 0, list);
 	if (err)
 		return fail(err,
 			    "libfabric has no provider %s here that gives reliable datagrams with "

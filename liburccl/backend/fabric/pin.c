@@ -34,6 +34,11 @@ uint32_t fabric_range_pieces(const struct pin *p)
 	return n;
 }
 
+static const struct extent *extent_at(const struct pin *p, uint64_t off)
+{
+	return memory_span(p->memory, off)->extent;
+}
+
 /* The piece at off; *run: its bytes that are in the range. */
 static void *piece_at(const struct pin *p, uint64_t off, uint64_t *run)
 {
@@ -57,7 +62,8 @@ int fabric_range_open(struct fabric_device *d, struct fabric_endpoint *endpoint,
 
 		if (i < *n)
 			continue;
-		err = fabric_region_open(d, endpoint, at, run, access_of(p->rights), &mr[*n]);
+		err = fabric_memory_open(d, endpoint, extent_at(p, off), at, run,
+					 access_of(p->rights), &mr[*n]);
 		if (err)
 			return err;
 		++*n;
