@@ -17,14 +17,9 @@ static void *pages(uint64_t len)
 static void lay_spans(struct area *area, uint64_t len, uint32_t n)
 {
 	uint64_t each = (len + n - 1) / n, start = 0;
-	uint64_t base =
-		area->allocation ? area->allocation->addr : (uint64_t)(uintptr_t)area->bytes;
+	uint64_t base = area->extent.addr;
 	uint32_t k;
 
-	area->extent =
-		(struct extent){.addr = base, .len = len + (uint64_t)n * (GAP + 1), .fd = -1};
-	if (area->allocation)
-		area->extent.fd = area->allocation->fd;
 	for (k = 0; k < n; k++) {
 		struct span *s = &area->memory->spans[k];
 		uint64_t place = n == 1 ? 0 : (k * 5 + 3) % n;
@@ -34,6 +29,8 @@ static void lay_spans(struct area *area, uint64_t len, uint32_t n)
 		s->fd_off = place * (each + GAP);
 		s->addr = base + s->fd_off;
 		s->fd = area->allocation ? area->allocation->fd : -1;
+		s->kind = area->extent.kind;
+		s->gpu_index = area->extent.gpu_index;
 		s->extent = &area->extent;
 		start += s->len;
 	}
@@ -48,10 +45,17 @@ void area_open_spans(struct node *node, struct area *area, uint64_t len, uint32_
 	*area = (struct area){.node = node};
 	area->memory = calloc(1, sizeof(*area->memory) + n * sizeof(struct span));
 	CHECK(area->memory);
-	if (node->rig->settings->shared)
+	area->extent = (struct extent){.len = size, .fd = -1};
+	if (node->gpu) {
+		gpu_area_open(area, size);
+	} else if (node->rig->settings->shared) {
 		CHECK_EQ(memory_alloc(size, &area->allocation), 0);
-	else
+		area->extent.addr = area->allocation->addr;
+		area->extent.fd = area->allocation->fd;
+	} else {
 		area->bytes = pages(size);
+		area->extent.addr = (uintptr_t)area->bytes;
+	}
 	area->memory->rights = URCCL_RIGHT_READ | URCCL_RIGHT_WRITE;
 	area->memory->len = len;
 	area->memory->nspans = n;
@@ -69,7 +73,9 @@ void area_close(struct area *area)
 	const struct memory *m = area->memory;
 
 	area->node->dev->ops->unreg(area->node->dev, &area->extent);
-	if (area->allocation)
+	if (area->device)
+		gpu_area_close(area);
+	else if (area->allocation)
 		memory_free(area->allocation);
 	else
 		munmap(area->bytes, m->len + (uint64_t)m->nspans * (GAP + 1));
@@ -83,6 +89,18 @@ void *area_at(const struct area *area, uint64_t off, uint64_t len)
 
 	CHECK(run >= len);
 	return p;
+}
+
+static uint8_t *view_of(const struct area *area, void *at)
+{
+	if (!area->device)
+		return at;
+	return area->bytes + ((uintptr_t)at - area->device);
+}
+
+void *area_view(const struct area *area, uint64_t off, uint64_t len)
+{
+	return view_of(area, area_at(area, off, len));
 }
 
 /* ---- patterns ---- */
@@ -104,7 +122,7 @@ static uint64_t area_run(const struct area *area, uint64_t off, uint64_t len, ui
 {
 	uint64_t run;
 
-	*p = memory_at(area->memory, off, &run);
+	*p = view_of(area, memory_at(area->memory, off, &run));
 	run = run < len ? run : len;
 	return run < BLOCK ? run : BLOCK;
 }
@@ -170,8 +188,11 @@ int grant_try(struct grant *g, struct end *owner, struct end *importer, struct a
 	CHECK_GE(n, 1);
 	CHECK_LE(n, KEY_MAX);
 	g->key_len = (uint32_t)n;
-	if (importer)
-		CHECK_EQ(b->import(importer->ep, g->key, g->key_len, len, &g->rkey), 0);
+	if (!importer)
+		return 0;
+	WAIT(owner->node->rig,
+	     (n = b->import(importer->ep, g->key, g->key_len, len, &g->rkey)) != -EINPROGRESS);
+	CHECK_EQ(n, 0);
 	return 0;
 }
 

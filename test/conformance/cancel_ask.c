@@ -28,7 +28,7 @@ static void start(struct stage *s, uint64_t pattern)
 			piece_fill(&s->pieces[i], rig_random(s->rig, 3) ? CHUNK_WRITE : CHUNK_READ,
 				   s->end, s->local, i * EACH, s->grant, i * EACH, len);
 		else
-			piece_fill_send(&s->pieces[i], s->end, area_at(s->local, i * EACH, 100),
+			piece_fill_send(&s->pieces[i], s->end, area_view(s->local, i * EACH, 100),
 					100);
 		piece_post(s->rig, &s->pieces[i]);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * conformance --transport=sim|shm|tcp|ib|fabric:PROVIDER [--driver=readiness|io_uring]
- *             [--memory=shared] [--rdma=DEVICE,DEVICE] [--seed=N] [--case=NAME] [--long]
+ *             [--memory=shared|device] [--rdma=DEVICE,DEVICE] [--seed=N] [--case=NAME] [--long]
  *
  * What every backend promises in struct backend, one behaviour a case. Without --case all run, each
  * on devices of its own. --list names them.
@@ -38,7 +38,7 @@ static int parse(struct settings *s, const char *arg)
 	else if ((v = value(arg, "--seed")))
 		s->seed = strtoull(v, NULL, 0);
 	else if ((v = value(arg, "--memory")))
-		s->shared = !strcmp(v, "shared");
+		s->shared = !strcmp(v, "shared"), s->device = !strcmp(v, "device");
 	else if ((v = value(arg, "--rdma")))
 		return sscanf(v, "%31[^,],%31s", s->rdma[0], s->rdma[1]) == 2 ? 0 : -EINVAL;
 	else if (!strcmp(arg, "--long"))

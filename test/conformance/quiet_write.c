@@ -22,7 +22,7 @@ void case_quiet_write(struct rig *rig)
 		area_fill(&local, 0, len, round, 0);
 		piece_fill(&p, CHUNK_WRITE, &pair.end[0], &local, 0, &g, 0, len);
 		CHECK_EQ(piece_run(rig, &p), 0);
-		memset(area_at(&local, 0, len), 0x5a, len);
+		memset(area_view(&local, 0, len), 0x5a, len);
 		if (!(p.chunk.flags & CHUNK_QUIET))
 			piece_flush(rig, &pair.end[0], &g);
 		CHECK(area_is(&remote, 0, len, round, 0));

@@ -84,6 +84,8 @@ static void node_open(struct rig *rig, struct node *node)
 		.rdma_sl = {URCCL_AUTO, URCCL_AUTO, URCCL_AUTO},
 		.rdma_tc = {URCCL_AUTO, URCCL_AUTO, URCCL_AUTO},
 	};
+	if (s->device)
+		gpu_node_open(node);
 	config.incarnation = 1 + rig_random(rig, UINT32_MAX);
 	err = rig->backend->open(&config, &node->dev);
 	if (err && node->params.tcp_driver == URCCL_TCP_IO_URING)
@@ -98,6 +100,7 @@ static void node_open(struct rig *rig, struct node *node)
 		fprintf(stderr, "open: %d, %s\n", err, urccl_errmsg());
 	CHECK_EQ(err, 0);
 	CHECK(node->dev->ops == rig->backend);
+	node->dev->gpu = node->gpu;
 }
 
 void rig_open(struct rig *rig, const struct settings *settings)
@@ -114,6 +117,8 @@ void rig_close(struct rig *rig)
 {
 	rig->backend->close(rig->node[0].dev);
 	rig->backend->close(rig->node[1].dev);
+	gpu_node_close(&rig->node[0]);
+	gpu_node_close(&rig->node[1]);
 	if (rig->sim)
 		CHECK_EQ(urccl_sim_close(rig->sim), 0);
 }

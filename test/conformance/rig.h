@@ -16,6 +16,7 @@ struct settings {
 	const char *transport, *driver, *name;
 	uint64_t seed;
 	int shared;			/* memory is made by memory_alloc() */
+	int device;			/* it is of GPUs: each node has one */
 	int is_long;			/* rig_rounds() */
 	uint32_t dead_after_ms;
 	char sim[120];			/* its faults */
@@ -26,6 +27,7 @@ struct node {
 	struct rig *rig;
 	struct device *dev;
 	struct urccl_params params;
+	struct gpu *gpu;		/* settings.device */
 };
 
 struct rig {
@@ -62,7 +64,8 @@ struct area {
 	struct memory *memory;
 	struct extent extent;		/* all that its spans lie in */
 	struct allocation *allocation;
-	void *bytes;			/* ordinary memory */
+	uint64_t device;		/* memory of a GPU */
+	uint8_t *bytes;			/* all but allocation: as the processor reaches it */
 };
 
 struct grant {
@@ -80,6 +83,13 @@ struct piece {
 	uint32_t pattern;		/* the case's */
 	int looked;			/* the case's */
 };
+
+/* ---- gpu.c: memory of GPUs, by the stand-in for libcuda ---- */
+
+void gpu_node_open(struct node *node);	/* before its device */
+void gpu_node_close(struct node *node); /* after it */
+void gpu_area_open(struct area *area, uint64_t size);
+void gpu_area_close(struct area *area);
 
 /* ---- rig.c ---- */
 
@@ -138,6 +148,8 @@ void area_open_spans(struct node *node, struct area *area, uint64_t len, uint32_
 void area_close(struct area *area);
 /* len bytes at off must not cross spans. */
 void *area_at(const struct area *area, uint64_t off, uint64_t len);
+/* The same for the processor, which does not reach memory of a GPU by its address. */
+void *area_view(const struct area *area, uint64_t off, uint64_t len);
 /* Bytes [off, off + len) become those of pattern, counted from its byte at. */
 void area_fill(struct area *area, uint64_t off, uint64_t len, uint64_t pattern, uint64_t at);
 int area_is(const struct area *area, uint64_t off, uint64_t len, uint64_t pattern, uint64_t at);
