@@ -24,13 +24,15 @@ sys.path = [p for p in sys.path if pathlib.Path(p or ".").resolve() != pathlib.P
 
 # The last is KVBench's plan for DeepSeek-R1: 298 blocks of 1,179,648 bytes.
 SHAPES = [(1, 4), (16, 4), (1024, 4), (16384, 4), (112000, 4), (1, 1152), (16, 1152), (298, 1152)]
+# Where GPUs are, NIXL refuses UCX without a transport that reaches them.
+TCP = "tcp,cuda_copy" if os.path.exists("/dev/nvidiactl") else "tcp"
 BACKENDS = {        # label: backend, environment
     "liburccl shm": ("URCCL", {"URCCL_TRANSPORT": "shm"}),
     "liburccl shm, file": ("URCCL", {"URCCL_TRANSPORT": "shm", "BENCH_FILE": "1"}),
     "liburccl tcp": ("URCCL", {"URCCL_TRANSPORT": "tcp"}),
     "UCX": ("UCX", {"UCX_MODULES": "^ib"}),
     "UCX without cma": ("UCX", {"UCX_MODULES": "^ib,cma"}),
-    "UCX tcp": ("UCX", {"UCX_MODULES": "^ib", "UCX_TLS": "tcp"}),
+    "UCX tcp": ("UCX", {"UCX_MODULES": "^ib", "UCX_TLS": TCP}),
     "LIBFABRIC": ("LIBFABRIC", {}),
     "Mooncake tcp": (None, {"MC_LOG_LEVEL": "ERROR"}),
 }
