@@ -347,6 +347,8 @@ struct urccl_stats {			/* since open; each word is read by itself, without a
 					 * neighbour */
 	uint64_t notes_sent, notes_received;
 	uint64_t turns, sleeps, wakes;	/* progress thread: loops, sleeps, programs it woke */
+	uint64_t slow_turns;		/* loops of over 50 ms, which delay all peers: memory was
+					 * not resident, or no CPU free */
 };
 
 /* ---- Contexts (any thread) ------------------------------------------------------------------- */

@@ -395,10 +395,29 @@ static int note_failed(const struct urccl_cqe *cqe, struct failure *f)
 	return 1;
 }
 
+#define GOODBYE_TRIES 50u /* of a millisecond */
+
+/* The peer's address, and whether it closed in order. Waits for no thread: the control thread may
+ * be in the program's log function, which may wait for a lock of the caller's. The peer's BYE comes
+ * by another connection than the end of its data (is_reset), and may be a moment behind it. */
+static int explain_peer(struct urccl *ctx, uint32_t peer, int is_reset, char name[URCCL_NOTE_MAX])
+{
+	const struct timespec ms = {.tv_nsec = (long)NSEC_PER_MSEC};
+	int lost = 0, res = -ENOENT;
+	uint32_t i;
+
+	for (i = 0; peer && i < GOODBYE_TRIES; i++) {
+		res = engine_peer_name(ctx->engine, peer, name, URCCL_NOTE_MAX, &lost);
+		if (res || lost || !is_reset)
+			break;
+		nanosleep(&ms, NULL);
+	}
+	return res;
+}
+
 int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uint32_t len)
 {
 	char name[URCCL_NOTE_MAX] = "";
-	struct control_call call = {.msg.type = CALL_PEER_NAME, .data = name, .n = sizeof(name)};
 	struct failure f;
 	int err = context_check(ctx);
 
@@ -409,8 +428,7 @@ int urccl_explain(struct urccl *ctx, const struct urccl_cqe *cqe, char *buf, uin
 	if (!note_failed(cqe, &f) &&
 	    failures_get(engine_failures(ctx->engine), cqe_detail(cqe), &f))
 		return explain_plainly(cqe, buf, len);
-	call.handle = f.peer;
-	err = f.peer ? context_call(ctx, &call, 0) : -ENOENT;
+	err = explain_peer(ctx, f.peer, f.reason == REASON_PEER_RESET, name);
 	if (err > 0 && f.reason == REASON_PEER_RESET)
 		f.reason = REASON_PEER_GOODBYE;
 	return failure_text(&f, err < 0 ? NULL : name, buf, len);

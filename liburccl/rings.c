@@ -214,11 +214,14 @@ void urccl_ring_close(struct urccl_ring *ring)
 	ring_gone(cr, ring_call(cr, CALL_RING_DEL));
 }
 
+/* A thread that opens or closes a ring may hold the lock: the dump then shows what was exported
+ * before. */
 void context_rings_export(struct urccl *ctx)
 {
 	struct list *pos;
 
-	pthread_mutex_lock(&ctx->lock);
+	if (pthread_mutex_trylock(&ctx->lock))
+		return;
 	list_for_each(pos, &ctx->rings) {
 		const struct context_ring *cr = list_entry(pos, struct context_ring, link);
 

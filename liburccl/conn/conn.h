@@ -47,7 +47,6 @@ enum control_call_type {
 	CALL_REMOTE_INFO,   /* handle, info */
 	CALL_REMOTE_MAP,    /* handle -> addr */
 	CALL_REMOTE_UNMAP,  /* handle */
-	CALL_PEER_NAME,	    /* handle -> data, n: the peer's address as text; res 1: its BYE came */
 	CALL_RING_ADD,	    /* ring */
 	CALL_RING_DEL,	    /* ring: answered when the engine no longer uses it */
 	CALL_SHUTDOWN,	    /* closes all peers and regions, stops the engine; answered at the

@@ -38,21 +38,6 @@ static void call_peer_info(struct control *c, struct control_call *call)
 	call_answer(call, 0);
 }
 
-static void call_peer_name(struct control *c, struct control_call *call)
-{
-	struct peer *p = peer_of(c, call->handle);
-
-	/* The peer's BYE may be here unread even if its data path is closed already. */
-	if (p && p->conn) {
-		conn_read(c, p->conn);
-		p = peer_of(c, call->handle);
-	}
-	if (p)
-		addr_text(&p->remote, call->data, call->n);
-	call_answer(call,
-		    p ? p->leaving : fail_handle(call->handle, HANDLE_PEER, REASON_PEER_STALE));
-}
-
 /* ---- rings: passed on to the engine ---- */
 
 struct ring_cmd {
@@ -158,9 +143,8 @@ static void (*const calls[])(struct control *c, struct control_call *call) = {
 	[CALL_METADATA] = call_metadata,   [CALL_LISTENING] = call_listening,
 	[CALL_PEER_INFO] = call_peer_info, [CALL_REGION_INFO] = region_info,
 	[CALL_REMOTE_INFO] = remote_info,  [CALL_REMOTE_MAP] = remote_map,
-	[CALL_REMOTE_UNMAP] = remote_map,  [CALL_PEER_NAME] = call_peer_name,
-	[CALL_RING_ADD] = call_ring,	   [CALL_RING_DEL] = call_ring,
-	[CALL_SHUTDOWN] = call_shutdown,
+	[CALL_REMOTE_UNMAP] = remote_map,  [CALL_RING_ADD] = call_ring,
+	[CALL_RING_DEL] = call_ring,	   [CALL_SHUTDOWN] = call_shutdown,
 };
 
 void call_run(struct control *c, struct control_call *call)

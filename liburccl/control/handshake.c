@@ -364,6 +364,7 @@ static int handshake_word_frame(struct control *c, struct peer *p, uint32_t type
 		return rails_port(c, p);
 	case WIRE_BYE:
 		p->leaving = 1;
+		engine_peer_leaves(p->engine);
 		return 0;
 	default:
 		return suspend_frame(c, p, type);

@@ -299,6 +299,7 @@ static int epoll_sleep(struct engine *e, uint64_t ns)
 	n = epoll_for(e, events, 8, ns);
 	PROBE(wake, e->config.incarnation, n, e->iterations);
 	e->now = clock_now(e->config.clock); /* entries that begin now have not waited */
+	e->looked_ns = e->now;
 	if (n < 0)
 		return -errno;
 	for (i = 0; i < n; i++) {

@@ -256,6 +256,8 @@ uint64_t engine_peer_heard(const struct engine_peer *p);
 /* The number of the run of slots that the peer may read, and the start of the run in the peers'
  * half of the staging memory. 0: none. Any thread. */
 uint32_t engine_peer_run(const struct engine_peer *p, uint64_t *off);
+/* Records that the peer closes the connection in order. */
+void engine_peer_leaves(struct engine_peer *p);
 /* Records that a transport did not come up with the peer; err -errno, 0: the peer refused it. */
 void engine_peer_missed(struct engine_peer *p, uint32_t transport, int err);
 /* Makes a remote of nparts adverts with these lengths. NULL: no memory. */
@@ -274,5 +276,8 @@ void engine_stats(const struct engine *e, struct urccl_stats *stats);
 void engine_export_setting(struct engine *e, uint32_t i, const char *text);
 int engine_dump(const struct engine *e, int fd); /* 0, or -errno if fd does not take all of it */
 const struct failures *engine_failures(const struct engine *e);
+/* Any thread, without waiting. name: the peer's address. 1: it closed in order, or is about to. 0:
+ * it did not, or (*lost is 0) not yet. -ENOENT. */
+int engine_peer_name(const struct engine *e, uint32_t handle, char *name, uint32_t len, int *lost);
 
 #endif

@@ -122,6 +122,8 @@ uint32_t batch_post(struct engine *e, struct lane *l, struct rail *rail, struct 
 {
 	uint32_t took = rail_post(e, rail, batch, n);
 
+	if (batch[0]->kind == CHUNK_WRITE || batch[0]->kind == CHUNK_READ)
+		e->served = batch[0]->op;
 	held_put_back(l, batch + took, n - took);
 	return took;
 }

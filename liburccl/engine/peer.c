@@ -281,6 +281,11 @@ void engine_peer_missed(struct engine_peer *p, uint32_t transport, int err)
 	store_relaxed(&p->stats->missed, transport | (uint32_t)-err << 8);
 }
 
+void engine_peer_leaves(struct engine_peer *p)
+{
+	store_release(&p->stats->leaving, 1);
+}
+
 void engine_peer_free(struct engine_peer *p)
 {
 	if (!p)

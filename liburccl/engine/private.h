@@ -541,6 +541,8 @@ struct engine {
 	struct segment_file *segment;
 	struct segment_engine *stats;
 	uint64_t update_ns;	  /* time of the next update of the statistics */
+	uint64_t looked_ns;	  /* time of the last one, or of the end of a sleep after it */
+	const struct op *served;  /* entry whose chunk was posted, or came back, last since then */
 	struct stats_batch stats_batch;
 	struct failures failures; /* any thread may read them */
 	struct event events[EVENTS_BATCH];

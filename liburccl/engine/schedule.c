@@ -365,6 +365,7 @@ void chunk_out(struct engine *e, struct chunk *c)
 	rail->inflight--;
 	rail->inflight_bytes -= c->len;
 	if (c->kind == CHUNK_WRITE || c->kind == CHUNK_READ) {
+		e->served = c->op;
 		rail_measure(e, rail, c);
 		if (e->gpus)
 			data_out_gpus(e, rail, c);

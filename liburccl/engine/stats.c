@@ -157,12 +157,28 @@ __attribute__((noinline)) void stats_batch_start(const struct op *op)
 	b->flow = flow_of(op);
 }
 
+/* The clock is read once in some iterations. All but one of them are short. */
+static void stats_slow(struct engine *e)
+{
+	struct segment_engine *s = e->stats;
+
+	stat_add(&s->count.slow_turns, 1);
+	stat_set(&s->slow_ns, e->now - e->looked_ns);
+	stat_set(&s->slow_user_data, e->served ? e->served->sqe.user_data : 0);
+	stat_set32(&s->slow_opcode, e->served ? e->served->sqe.opcode : 0);
+}
+
 /* bench/cost.py finds it by name. */
 __attribute__((noinline)) void stats_update(struct engine *e)
 {
 	if (!URCCL_STATISTICS)
 		return;
 	stats_rings(e);
+	/* The program of an INLINE context may be away between two iterations. */
+	if (e->looked_ns && e->now - e->looked_ns > SEGMENT_SLOW_NS && !e->config.is_inline)
+		stats_slow(e);
+	e->looked_ns = e->now;
+	e->served = NULL;
 	e->update_ns = e->now + UPDATE_NS;
 	store_relaxed(&e->stats->chunks, e->chunks_used);
 	store_relaxed(&e->stats->slots, e->stage.nslots);
@@ -186,6 +202,20 @@ void stats_asleep(struct engine *e, uint64_t ns)
 const struct failures *engine_failures(const struct engine *e)
 {
 	return &e->failures;
+}
+
+int engine_peer_name(const struct engine *e, uint32_t handle, char *name, uint32_t len, int *lost)
+{
+	struct segment_view v = segment_view_own(e->segment);
+	const struct segment_peer *p = &v.s->peers[HANDLE_SLOT(handle)];
+	int leaving;
+
+	if (HANDLE_SLOT(handle) >= segment_npeers(&v) || load_acquire(&p->handle) != handle)
+		return -ENOENT;
+	segment_string(p->name, sizeof(p->name), name, len);
+	*lost = load_relaxed(&p->state) == URCCL_PEER_LOST;
+	leaving = (int)load_acquire(&p->leaving);
+	return load_acquire(&p->handle) == handle ? leaving : -ENOENT;
 }
 
 void engine_stats(const struct engine *e, struct urccl_stats *stats)

@@ -125,12 +125,14 @@ static void heading(void)
 
 static void show_row(const struct context *c, const struct row *r)
 {
-	char p50[16], p99[16];
+	char p50[16], p99[16], slow[SEGMENT_SLOW_TEXT];
 
 	printf("%7d  %-15.15s %-10s %5u %11.0f %8.3f %8.3f %9s %9s %6u %6u %8.0f\n", c->pid,
 	       c->comm, r->state, r->peers, r->entries, r->read / 1e9, r->written / 1e9,
 	       latency(&r->latency, 0.5, p50), latency(&r->latency, 0.99, p99), r->depth,
 	       r->waiting, r->failed);
+	if (segment_slow(c->view.s, slow))
+		printf("%7s  %s\n", "", slow);
 }
 
 static void json_row(struct json *j, const struct context *c, const struct row *r)
@@ -148,6 +150,9 @@ static void json_row(struct json *j, const struct context *c, const struct row *
 	json_whole(j, "depth", r->depth);
 	json_whole(j, "waiting", r->waiting);
 	json_number(j, "failed_per_s", r->failed);
+	json_whole(j, "slow_turns",
+		   (long long)__atomic_load_n(&c->view.s->engine.count.slow_turns,
+					      __ATOMIC_RELAXED));
 	json_close(j, '}');
 }
 

@@ -107,7 +107,7 @@ PyObject *context_stats(PyObject *obj, PyObject *unused)
 	context_leave(self);
 	if (rc)
 		return set_last_error(self->m, rc);
-	return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "submitted",
+	return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "submitted",
 			     (unsigned long long)s.submitted, "completed",
 			     (unsigned long long)s.completed, "failed",
 			     (unsigned long long)s.failed, "cancelled",
@@ -119,7 +119,8 @@ PyObject *context_stats(PyObject *obj, PyObject *unused)
 			     "notes_sent", (unsigned long long)s.notes_sent, "notes_received",
 			     (unsigned long long)s.notes_received, "turns",
 			     (unsigned long long)s.turns, "sleeps", (unsigned long long)s.sleeps,
-			     "wakes", (unsigned long long)s.wakes);
+			     "wakes", (unsigned long long)s.wakes, "slow_turns",
+			     (unsigned long long)s.slow_turns);
 }
 
 PyObject *context_devices(PyObject *obj, PyObject *unused)

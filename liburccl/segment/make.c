@@ -284,6 +284,7 @@ struct segment_peer *segment_peer_take(struct segment_file *f, uint32_t handle,
 	store_relaxed(&p->bytes[1], 0);
 	store_relaxed(&p->transport, URCCL_TRANSPORT_NONE);
 	store_relaxed(&p->missed, 0);
+	store_relaxed(&p->leaving, 0);
 	store_relaxed(&p->watched, 0);
 	store_relaxed(&p->parked, 0);
 	store_relaxed(&p->state, URCCL_PEER_CONNECTING);

@@ -109,6 +109,7 @@ void segment_stats(const struct segment *s, struct urccl_stats *out)
 	out->turns = load_relaxed(&c->turns);
 	out->sleeps = load_relaxed(&c->sleeps);
 	out->wakes = load_relaxed(&c->wakes);
+	out->slow_turns = load_relaxed(&c->slow_turns);
 }
 
 uint32_t segment_ring_records(const struct segment_ring *r)

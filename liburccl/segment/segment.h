@@ -23,7 +23,7 @@
 #include <liburccl.h>
 
 #define SEGMENT_MAGIC	   0x746e656d67657375ull
-#define SEGMENT_VERSION	   6u /* layout; readers refuse any other */
+#define SEGMENT_VERSION	   7u /* layout; readers refuse any other */
 #define SEGMENT_PREFIX	   "urccl-"
 #define SEGMENT_RINGS	   256u
 #define SEGMENT_ENTRIES	   65536u /* in all rings */
@@ -33,6 +33,8 @@
 #define SEGMENT_CELL_BITS  4u /* 16 cells a power of two: 6 % wide */
 #define SEGMENT_CELL_STEPS (1u << SEGMENT_CELL_BITS)
 #define SEGMENT_CELLS	   (61u * SEGMENT_CELL_STEPS) /* for all 64-bit times */
+
+#define SEGMENT_SLOW_NS 50000000ull
 
 #ifndef URCCL_STATISTICS
 #define URCCL_STATISTICS 1 /* 0: a build that keeps no statistics, to see what they cost */
@@ -48,6 +50,7 @@ struct segment_count {
 	uint64_t chunks, merged;
 	uint64_t notes_sent, notes_received;
 	uint64_t turns, sleeps, wakes;
+	uint64_t slow_turns; /* took over SEGMENT_SLOW_NS */
 };
 
 /* Successful entries: bytes; at_once: how many ended in the turn that took them; cells: for the
@@ -70,7 +73,8 @@ struct segment_engine {
 	uint32_t watched;    /* id of the ring that watches all peers; 0: none */
 	uint32_t slots;	     /* staging slots for GPUs, 1 MiB each; 0: none */
 	uint32_t slots_used; /* in use at that export */
-	uint32_t reserved;
+	uint32_t slow_opcode; /* of the entry that the last slow turn served; 0: of none here */
+	uint64_t slow_ns, slow_user_data; /* the time of that turn; likewise of the entry */
 	struct segment_count count;
 	struct segment_flow flows[SEGMENT_ALL_FLOWS];
 };
@@ -129,7 +133,8 @@ struct segment_peer {
 	uint64_t bytes[2];  /* engine: read, written */
 	uint32_t watched;   /* engine: id of the ring that watches this one; 0: none */
 	uint32_t parked;    /* engine: notifications of it that no ring has yet */
-	char name[80];	    /* address of its control connection */
+	uint32_t leaving;   /* control thread: it closes, or closed, the connection in order */
+	char name[76];	    /* address of its control connection */
 };
 
 struct segment_device {
@@ -210,6 +215,9 @@ void segment_view_close(struct segment_view *v);
 /* The counts as urccl_get_stats() gives them. */
 void segment_stats(const struct segment *s, struct urccl_stats *out);
 /* Writes all of it as text; now_ns: CLOCK_MONOTONIC. */
+#define SEGMENT_SLOW_TEXT 120u
+/* Turns that took over SEGMENT_SLOW_NS as text. 0: there was none. */
+int segment_slow(const struct segment *s, char text[SEGMENT_SLOW_TEXT]);
 /* 0, or -errno if fd cannot be written. */
 int segment_text(const struct segment_view *v, uint64_t now_ns, int fd);
 

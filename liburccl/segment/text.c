@@ -67,6 +67,14 @@ static void text_head(const struct segment *s, struct out *o)
 		out_add(o, "not to be seen by other processes: %s\n", text);
 }
 
+static void text_slow(const struct segment *s, struct out *o)
+{
+	char text[SEGMENT_SLOW_TEXT];
+
+	if (segment_slow(s, text))
+		out_add(o, "slow: %s\n", text);
+}
+
 static void text_engine(const struct segment *s, uint64_t now, struct out *o)
 {
 	const struct segment_engine *e = &s->engine;
@@ -90,6 +98,7 @@ static void text_engine(const struct segment *s, uint64_t now, struct out *o)
 		(ull)c.merged);
 	out_add(o, "notifications: %llu sent, %llu received\n", (ull)c.notes_sent,
 		(ull)c.notes_received);
+	text_slow(s, o);
 	if (load_relaxed(&e->slots))
 		out_add(o, "staging: %u of %u slots of 1 MiB in use\n",
 			load_relaxed(&e->slots_used), load_relaxed(&e->slots));
@@ -106,6 +115,27 @@ static void text_settings(const struct segment *s, struct out *o)
 			return;
 		out_add(o, "setting %s\n", text);
 	}
+}
+
+int segment_slow(const struct segment *s, char text[SEGMENT_SLOW_TEXT])
+{
+	const struct segment_engine *e = &s->engine;
+	uint64_t n = load_relaxed(&e->count.slow_turns);
+	const char *name = opcode_name((uint8_t)load_relaxed(&e->slow_opcode));
+	char time[24];
+	int len;
+
+	if (!n)
+		return 0;
+	len = snprintf(text, SEGMENT_SLOW_TEXT, "%llu turns took over 50 ms, the last %s", (ull)n,
+		       time_text(load_relaxed(&e->slow_ns), time));
+	if (!load_relaxed(&e->slow_opcode) || !name)
+		snprintf(text + len, SEGMENT_SLOW_TEXT - (size_t)len,
+			 ", for no entry of this side");
+	else
+		snprintf(text + len, SEGMENT_SLOW_TEXT - (size_t)len, ", for %s, user_data 0x%llx",
+			 name, (ull)load_relaxed(&e->slow_user_data));
+	return 1;
 }
 
 /* ---- latencies ---- */
