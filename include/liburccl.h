@@ -108,6 +108,12 @@ enum urccl_enforce {			/* the side that keeps a peer to an advert's rights, rang
 	URCCL_ENFORCE_OWNER,		/* the owner of the memory alone: nothing is mapped */
 };
 
+enum urccl_resident {			/* memory whose pages may be slow to have */
+	URCCL_RESIDENT_TRUSTED = 0,	/* may be registered */
+	URCCL_RESIDENT_CHECK,		/* REGISTER refuses ranges of files, but for those in
+					 * memory, and of userfaultfd(2) */
+};
+
 enum urccl_device_order {		/* for entries on local memory of a GPU */
 	URCCL_DEVICE_ORDER_DEFAULT = 0,	/* trusted */
 	URCCL_DEVICE_ORDER_EXPLICIT,	/* each must say when that is ready: urccl_sqe_set_wait(),
@@ -179,13 +185,14 @@ struct urccl_params {
 	uint8_t	 enforce;		/* enum urccl_enforce */
 	uint8_t	 bounce;		/* enum urccl_allow: data may be copied through memory of
 					 * the library (yes) */
+	uint8_t	 resident;		/* enum urccl_resident */
 
 	/* Log and threads. */
 	uint8_t	 log_level;		/* enum urccl_log_level */
 	int8_t	 progress_nice;		/* nice(2) of progress threads, -20 to 19; 0: that of the
 					 * thread that opens */
 	int8_t	 control_nice;		/* for the control thread and all threads it starts */
-	uint8_t	 reserved0[7];
+	uint8_t	 reserved0[6];
 	/* Receives events as lines without their end; level: enum urccl_log_level. Called by the
 	 * control thread, urccl_open() and urccl_close(), with URCCL_CHECK by any thread that uses
 	 * a ring, never by a progress thread. Must not call the library. NULL: silence. */

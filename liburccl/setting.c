@@ -50,6 +50,11 @@ static const struct word enforce_words[] = {
 	{"owner", URCCL_ENFORCE_OWNER},
 	{NULL, 0},
 };
+static const struct word resident_words[] = {
+	{"trusted", URCCL_RESIDENT_TRUSTED},
+	{"check", URCCL_RESIDENT_CHECK},
+	{NULL, 0},
+};
 static const struct word threading_words[] = {
 	{"auto", URCCL_CXI_THREADING_AUTO},	    {"safe", URCCL_CXI_THREADING_SAFE},
 	{"unspec", URCCL_CXI_THREADING_UNSPEC},	    {"fid", URCCL_CXI_THREADING_FID},
@@ -176,6 +181,8 @@ const struct setting settings_table[] = {
 	 .about = "who keeps a peer to an advert"},
 	{CHOICE(bounce, allow_words, URCCL_ALLOW_YES, URCCL_ALLOW_DEFAULT),
 	 .about = "data may go through memory of the library (yes)"},
+	{CHOICE(resident, resident_words, URCCL_RESIDENT_CHECK, URCCL_RESIDENT_TRUSTED),
+	 .about = "whether ranges whose pages may be slow to have are refused"},
 	{TEXT(socket_dir, check_given), .asks_for = URCCL_TRANSPORT_SHM, .path = PATH_FILE,
 	 .about = "where the rendezvous sockets of shm are made; not given: abstract names"},
 	{TEXT(thread_name, check_name), .otherwise = THREAD_PREFIX,

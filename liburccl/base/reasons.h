@@ -123,6 +123,8 @@ REASON(RANGE_STALE,	"range %u: another mapping lies at %x than when a region tha
 			"was made of that memory: unregister that region first")
 REASON(RANGE_HOLES,	"range %u: the file that is mapped at %x lacks pages there, and touching them may "
 			"fail: fallocate() them, or register the range with URCCL_REG_PREFAULT")
+REASON(RANGE_SLOW,	"range %u: pages at %x come from a file or from userfaultfd and may be slow to have, "
+			"which resident=check forbids: copy them into memory of urccl_alloc()")
 REASON(RANGE_READ_ONLY,	"range %u is mapped read-only at %x: map it PROT_WRITE, or register it with "
 			"URCCL_RIGHT_READ alone")
 REASON(RANGE_UNREADABLE, "range %u is mapped PROT_NONE at %x: map it PROT_READ before peers are given "

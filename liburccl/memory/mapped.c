@@ -216,6 +216,32 @@ int mapping_open(const struct mappings *m)
 	return fd;
 }
 
+int mapping_in_memory(const struct mappings *m)
+{
+	static const char *const kernels[] = {"/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"};
+	char link[64], path[4096];
+	struct statfs fs;
+	int fd, is = 0;
+	ssize_t n;
+	size_t i;
+
+	if (!m->inode)
+		return 1;
+	snprintf(link, sizeof(link), "/proc/self/map_files/%llx-%llx", (unsigned long long)m->start,
+		 (unsigned long long)m->end);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n < 0 ? 0 : n] = 0;
+	for (i = 0; i < ARRAY_SIZE(kernels); i++)
+		if (!strncmp(path, kernels[i], strlen(kernels[i])))
+			return 1;
+	fd = mapping_open(m);
+	if (fd < 0)
+		return 0;
+	is = !fstatfs(fd, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC);
+	close(fd);
+	return is;
+}
+
 /* The kernel's own tmpfs of memfds has no limit, and 0 blocks. */
 int file_lacks_pages(int fd, uint64_t off, uint64_t len)
 {

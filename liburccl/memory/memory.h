@@ -218,6 +218,13 @@ int file_lacks_pages(int fd, uint64_t off, uint64_t len);
 /* 1: its file system has no room left. */
 int file_system_full(int fd);
 
+/* 1: the mapping found last has its pages in memory or swap: it is of no file, or of a memfd or a
+ * file of tmpfs or hugetlbfs. 0: it is of another file, or cannot be told. */
+int mapping_in_memory(const struct mappings *m);
+/* 1: a part of [addr, addr + len) is registered with userfaultfd(2). Reads /proc/self/smaps, which
+ * is slow in a large process. */
+int memory_by_userfaultfd(uint64_t addr, uint64_t len);
+
 /* ---- pages ---- */
 
 /* The library asks for huge pages, unless the program disabled them by prctl(PR_SET_THP_DISABLE)
@@ -227,6 +234,7 @@ struct large_pages {
 	FILE	*smaps;
 	uint64_t start, end;		/* the mapping read last */
 	int	 unwanted;		/* 1: it has MADV_NOHUGEPAGE */
+	int	 userfault;		/* 1: a userfaultfd makes its pages */
 };
 
 int large_pages_open(struct large_pages *l);	/* 0; -errno: do not ask */

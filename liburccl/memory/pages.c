@@ -53,6 +53,8 @@ static int next_mapping(struct large_pages *l)
 			l->end = end;
 		} else if (!strncmp(line, "VmFlags:", 8)) {
 			l->unwanted = strstr(line, " nh") != NULL;
+			l->userfault =
+				strstr(line, " um") || strstr(line, " uw") || strstr(line, " ui");
 			return 1;
 		}
 	}
@@ -92,6 +94,18 @@ void large_pages_ours(uint64_t addr, uint64_t len)
 {
 	if (!prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0))
 		advise_large(addr, addr + len);
+}
+
+int memory_by_userfaultfd(uint64_t addr, uint64_t len)
+{
+	struct large_pages l = {.smaps = fopen("/proc/self/smaps", "re")};
+	int found = 0;
+
+	while (l.smaps && !found && l.start < addr + len && next_mapping(&l))
+		found = l.userfault && l.end > addr && l.start < addr + len;
+	if (l.smaps)
+		large_pages_close(&l);
+	return found;
 }
 
 /* ---- populate ---- */

@@ -70,22 +70,41 @@ static int run_lacks_pages(struct mappings *maps, const struct extent *run, uint
 	return 0;
 }
 
+/* 1: pages of the run may be slow to have; *at: in the mapping that begins there. */
+static int run_is_slow(struct mappings *maps, const struct extent *run, uint64_t *at)
+{
+	uint64_t end = run->addr + run->len;
+
+	for (*at = run->addr; *at < end; *at = maps->end) {
+		if (!mappings_find(maps, *at) || maps->start > *at)
+			return 0;
+		if (!mapping_in_memory(maps))
+			return 1;
+	}
+	*at = run->addr;
+	return memory_by_userfaultfd(run->addr, run->len);
+}
+
 int run_check(struct control *c, struct memory *m, uint32_t k, struct extent *run,
 	      const struct extent *known, struct control_error *t)
 {
 	const struct span *s = ranges_span(m, k);
 	struct mappings *maps = &c->mappings;
+	int checks = c->config.params->resident == URCCL_RESIDENT_CHECK;
 	uint64_t at;
 
 	if (run->is_dmabuf || run->kind == GPU_MEMORY_DEVICE)
 		return 0;
 	/* The whole list is long: it is read for files of the program alone, and for memory that
 	 * peers may use, whose rights were looked up in it. */
-	if (!ranges_can_ask(c) && ((!s->file && (known || !m->rights)) || ranges_list(c, t)))
+	if (!ranges_can_ask(c) &&
+	    ((!checks && !s->file && (known || !m->rights)) || ranges_list(c, t)))
 		return 0;
 	run_identify(maps, run);
 	if (run->fd >= 0 ? !is_view(maps, run) : known && !is_same(run, known))
 		return run_refuse(t, -ESTALE, REASON_RANGE_STALE, s, m, run->addr);
+	if (checks && run_is_slow(maps, run, &at))
+		return run_refuse(t, -EACCES, REASON_RANGE_SLOW, s, m, at);
 	if (!known && run->fd < 0 && run_lacks_pages(maps, run, &at))
 		return run_refuse(t, -EFAULT, REASON_RANGE_HOLES, s, m, at);
 	return 0;

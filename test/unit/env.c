@@ -39,6 +39,7 @@ static const struct name {
 	{"tcp_tclass", "bulk:8,latency:0xb8", "3", "bulk:8,latency:184,control:0"},
 	{"tcp_priority", "6", "16", NULL},
 	{"enforce", "owner", "me", NULL},
+	{"resident", "check", "yes", NULL},
 	{"bounce", "no", "2", NULL},
 	{"socket_dir", "/run/urccl", "", NULL},
 	{"socket_ifname", "^docker,veth", "eth0,,eth1", NULL},
