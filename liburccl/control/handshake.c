@@ -299,6 +299,17 @@ static void handshake_path_up(struct control *c, struct path *path)
 	peer_send(c, p, WIRE_PATH, path->id);
 }
 
+/* 1: no rail that the dialler may choose is left. */
+static int paths_failed(const struct peer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->npaths; i++)
+		if (!p->paths[i]->error)
+			return 0;
+	return 1;
+}
+
 static void handshake_path_failed(struct control *c, struct path *path)
 {
 	struct peer *p = path->peer;
@@ -315,7 +326,7 @@ static void handshake_path_failed(struct control *c, struct path *path)
 		handshake_tried(c, p, path, path->error);
 	else if (p->path == path && p->failover)
 		handshake_committed(c, p);
-	else if (p->path == path)
+	else if (p->path == path || (!p->path && p->answered && paths_failed(p)))
 		handshake_refuse(c, p, path->error);
 }
 

@@ -455,6 +455,8 @@ static void tick_ep(struct shm_ep *e)
 		tick_closed(e);
 	else if (e->bye >= 0)
 		link_bye(e);
+	else if (e->state == SHM_DOWN)
+		shm_link_close(e);
 	else if (e->active)
 		tick_dial(e);
 	else

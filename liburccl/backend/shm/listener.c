@@ -165,15 +165,18 @@ static void pending_recv(struct shm_ep *e, struct shm_pending *g)
 	if (!err)
 		return;
 	if (err > 0)
-		err = shm_link_adopt(e, sock, &g->in);
+		err = e->state == SHM_CONNECTING ? shm_link_adopt(e, sock, &g->in) : -EPROTO;
+	if (err == -EMFILE) {
+		shm_ep_refuse(e, err);
+		g->in.got = 0;
+		return;
+	}
 	if (!err)
 		g->sock = -1;
 	pending_drop(e, g);
 	if (!err) {
 		list_del(&e->waiting);
 		shm_listener_close(e);
-	} else if (err == -EMFILE || err == -ENFILE) {
-		shm_ep_lost(e, err); /* the peer is to hear why, in time */
 	}
 }
 
@@ -234,10 +237,12 @@ static int let_in(struct shm_ep *e)
 	int sock = accept4(e->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (sock < 0) {
-		if (errno == EMFILE || errno == ENFILE)
-			shm_ep_lost(e, -errno);
-		else if (out_of_something(errno))
+		if (e->state == SHM_CONNECTING && (errno == EMFILE || errno == ENFILE)) {
+			epoll_ctl(e->dev->dev.fd, EPOLL_CTL_DEL, e->listener, NULL);
+			shm_ep_refuse(e, -EMFILE);
+		} else if (out_of_something(errno)) {
 			listener_pause(e);
+		}
 		return 0;
 	}
 	if (shm_same_user(sock))

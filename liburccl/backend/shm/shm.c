@@ -251,6 +251,16 @@ void shm_ep_lost(struct shm_ep *e, int why)
 	event_later(e, EVENT_DOWN);
 }
 
+void shm_ep_refuse(struct shm_ep *e, int why)
+{
+	if (e->state != SHM_CONNECTING)
+		return;
+	e->why = why;
+	e->state = SHM_DOWN;
+	event_later(e, EVENT_DOWN);
+	shm_wait_tick(e);
+}
+
 /* Keys both cookies with bond, which only the two sides of the peer's handshake have. */
 static void bind_cookies(struct shm_ep *e)
 {

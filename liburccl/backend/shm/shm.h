@@ -434,6 +434,9 @@ int shm_arm(struct device *dev);
 /* Changes of the link's state. */
 void shm_ep_up(struct shm_ep *e);
 void shm_ep_lost(struct shm_ep *e, int why);
+/* It waits for its peer in vain. The peer's connection stays for a tick, in which the peer hears
+ * why. */
+void shm_ep_refuse(struct shm_ep *e, int why);
 void shm_ep_idle(struct shm_ep *e);	/* its last copy by a GPU has ended */
 void shm_ep_left(struct shm_ep *e);	/* closed, no longer waits for the peer */
 void shm_ep_active(struct shm_ep *e);	/* each poll looks at its rings, */
