@@ -74,6 +74,9 @@ struct device {
 	uint32_t caps;			/* enum device_caps */
 	struct gpu *gpu;		/* the context's, set after open */
 	const uint64_t *iteration;	/* the engine's iteration counter; NULL: none */
+	uint32_t served;		/* the backend sets it to 1 when poll moves bytes of a peer or
+					 * takes a completion that makes no event; the engine clears
+					 * it, and does not sleep soon after */
 	uint32_t left;			/* 1: the context closed without it, as is_stuck() said so;
 					 * the closing thread writes, any thread reads it */
 };

@@ -376,6 +376,8 @@ void chunk_out(struct engine *e, struct chunk *c)
 	}
 }
 
+/* Bytes that a peer moves make no event at its target, but count as work there: more of them may
+ * follow soon. */
 static uint32_t poll_device(struct engine *e, struct device *dev)
 {
 	uint32_t i, n = dev->ops->poll(dev, e->events, EVENTS_BATCH);
@@ -385,6 +387,10 @@ static uint32_t poll_device(struct engine *e, struct device *dev)
 			chunk_out(e, e->events[i].chunk);
 		else
 			rail_event(e, &e->events[i]);
+	}
+	if (dev->served) {
+		dev->served = 0;
+		n++;
 	}
 	return n;
 }

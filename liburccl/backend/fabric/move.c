@@ -547,6 +547,8 @@ int fabric_move_read(struct fabric_device *d, struct fabric_endpoint *endpoint)
 			return read_error(d, endpoint);
 		if (n < 0 && n != -FI_EAGAIN)
 			return (int)n;
+		if (n > 0)
+			d->dev.served = 1;
 		for (i = 0; i < n; i++) {
 			struct fabric_op *op =
 				container_of(entries[i].op_context, struct fabric_op, context);

@@ -567,6 +567,8 @@ int fabric_msg_poll(struct fabric_device *d)
 		read_error(d);
 	else if (n < 0 && n != -FI_EAGAIN)
 		msg_died(d, (int)n);
+	if (n > 0)
+		d->dev.served = 1;
 	for (i = 0; i < n; i++) {
 		struct fabric_slot *s =
 			container_of(entries[i].op_context, struct fabric_slot, context);

@@ -245,8 +245,10 @@ static uint32_t rings_move(struct shm_ep *e, uint32_t slice)
 		bulk += shm_ring_out(e, SHM_BULK, slice);
 	if (quick)
 		e->dev->beside = BESIDE_ROUNDS;
-	if (quick | bulk)
+	if (quick | bulk) {
 		e->idle = 0;
+		e->dev->dev.served = 1;
+	}
 	return bulk;
 }
 

@@ -107,6 +107,7 @@ static void note_urgent(struct tcp_device *d, struct tcp_link *l)
 
 static void count_moved(struct tcp_device *d, const struct tcp_link *l, uint32_t bytes)
 {
+	d->dev.served = 1;
 	d->since_epoll += bytes / EPOLL_BYTES;
 	if (l->index)
 		d->urgent -= bytes < d->urgent ? bytes : d->urgent;

@@ -152,6 +152,7 @@ static void link_sent(struct tcp_link *l, int res)
 	struct tcp_ring *r = tcp_ep_device(l->ep)->ring;
 	struct stream_gather *g = l->stream.tx_lent;
 
+	tcp_ep_device(l->ep)->dev.served = 1;
 	l->async.sending = 0;
 	l->async.cancelling &= ~(1u << OP_SEND);
 	r->free[r->nfree++] = g;
@@ -194,6 +195,7 @@ static void received(struct tcp_link *l, int res, uint32_t flags)
 	const uint8_t *staging = a->small;
 	int rc;
 
+	tcp_ep_device(l->ep)->dev.served = 1;
 	a->receiving = 0;
 	a->cancelling &= ~(1u << OP_RECV);
 	if (flags & IORING_CQE_F_BUFFER)

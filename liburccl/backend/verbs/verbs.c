@@ -352,6 +352,8 @@ static void completions(struct verbs_device *d)
 	for (batch = 0; batch < BATCHES; batch++) {
 		if (!d->nwc)
 			d->nwc = ibv_poll_cq(d->cq, VERBS_WCS, d->wc);
+		if (d->nwc > 0)
+			d->dev.served = 1;
 		for (i = 0; i < d->nwc; i++)
 			completion(d, &d->wc[i]);
 		if (d->nwc < 0 && !d->broken)
