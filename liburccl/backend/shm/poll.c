@@ -10,6 +10,8 @@
 #define POLL_BYTES    (256u << 10) /* least that one poll moves through rings, if available */
 #define QUICK_LEN     STREAM_COPY  /* chunks up to this never wait behind bulk */
 #define URGENT_LEN    (8u << 10)   /* nor do those up to this whose class is above bulk */
+#define BESIDE_LEN    (1u << 10)   /* which those above this may share with them, */
+#define BULK_LITTLE   (512u << 10) /* while no more than this is under way in the ring of bulk */
 #define HOT_FEW	      16u	   /* eps that are polled although they are idle */
 #define IDLE_LOOKS    16u	   /* looks at the links after which an ep counts as idle */
 
@@ -49,6 +51,16 @@ static enum shm_channel channel_of(const struct chunk *c)
 									       : SHM_BULK;
 }
 
+/* The ring of bulk has room for many chunks, and the other one for a few. So chunks of some KiB go
+ * there too, unless bulk of either side would delay them. */
+static enum shm_channel ring_of(const struct shm_ep *e, const struct chunk *c)
+{
+	const struct stream *bulk = &e->streams[SHM_BULK];
+	int may_share = c->len > BESIDE_LEN && bulk->tx.bytes <= BULK_LITTLE && !bulk->rx.bulk;
+
+	return may_share ? SHM_BULK : channel_of(c);
+}
+
 static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote *r)
 {
 	struct shm_queue *q = &e->copies[channel_of(c)];
@@ -86,7 +98,7 @@ static int post_ring(struct shm_ep *e, struct chunk *c)
 		shm_chunk_out(e->dev, c, -EACCES);
 		return 1;
 	}
-	if (!stream_post(&e->streams[channel_of(c)], c))
+	if (!stream_post(&e->streams[ring_of(e, c)], c))
 		return 0;
 	c->path = URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_BOUNCE_REMOTE;
 	return 1;
