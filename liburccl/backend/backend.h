@@ -356,6 +356,12 @@ struct backend {
 	/* Takes the first chunks of the n, all of ep: returns how many; 0: full, poll first. May
 	 * fail them in poll. */
 	uint32_t (*post)(struct ep *ep, struct chunk **chunks, uint32_t n);
+	/* Optional. Moves len bytes (some KiB) at once between local memory of the host and a remote
+	 * whose key is mapped and not of a GPU, as a READ or WRITE that comes out with res 0,
+	 * CHUNK_QUIET and no path. 0: nothing was moved, post a chunk: one that was posted comes
+	 * first, or the chunk would fail. */
+	int (*copy)(struct ep *ep, enum chunk_kind kind, const struct rkey *key, uint64_t off,
+		    void *local, uint32_t len);
 	/* The chunk was taken and is not out. May be called again with CANCEL_NOW after
 	 * CANCEL_ASK. */
 	void (*cancel)(struct chunk *chunk, enum cancel_how how);

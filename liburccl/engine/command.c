@@ -161,6 +161,7 @@ static int key_import(struct engine_cmd *cmd)
 	r->host |= !k->key.gpu;
 	part->grant = cmd->grant;
 	r->nkeys[rail->number]++;
+	r->peer->engine->has_mapped |= k->key.mapped;
 	if (!part->rails) {
 		store_relaxed(&r->mapped, r->mapped + !!k->key.mapped);
 		store_release(&r->keys, r->keys + 1);

@@ -22,11 +22,6 @@ int cursor_in_remote(struct op *op, const struct engine_remote *r, uint64_t off,
 	return -ERANGE;
 }
 
-static struct memory *lookup(const struct engine *e, uint64_t addr, uint64_t len)
-{
-	return e->map ? memory_map_find(e->map, addr, len) : NULL;
-}
-
 __attribute__((noinline, cold)) static void local_missing(struct op *op, uint32_t region,
 							  uint64_t addr, uint64_t len)
 {
@@ -42,13 +37,11 @@ __attribute__((noinline, cold)) static void local_missing(struct op *op, uint32_
  * op_fail(). */
 static struct memory *local_memory(struct op *op, uint32_t region, uint64_t addr, uint64_t len)
 {
-	struct engine *e = op_engine(op);
-	struct memory *m = region ? region_get(e, region) : lookup(e, addr, len);
+	struct memory *m = memory_find(op_engine(op), region, addr, len);
 
-	if (m && (!region || memory_holds(m, addr, len)))
-		return m;
-	local_missing(op, region, addr, len);
-	return NULL;
+	if (!m)
+		local_missing(op, region, addr, len);
+	return m;
 }
 
 int cursor_lookup(struct op *op)
@@ -71,7 +64,7 @@ static int open_range(struct op *op)
 		return 0;
 	/* A REGISTER before it in its chain may make the region. */
 	if (op->blockers && !sqe->region) {
-		op->memory = lookup(op_engine(op), sqe->addr, sqe->len);
+		op->memory = memory_find(op_engine(op), 0, sqe->addr, sqe->len);
 		op->bits |= op->memory ? 0 : OP_LOOKUP;
 		el->memory = op->memory;
 	} else if (cursor_lookup(op)) {

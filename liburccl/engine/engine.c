@@ -61,6 +61,7 @@ static uint32_t engine_fetch(struct engine *e)
 	struct list *pos = e->rings.next;
 	uint32_t n, work = 0;
 
+	e->immediate_left = IMMEDIATE_BYTES;
 	if (pos == &e->rings)
 		return load_relaxed(&e->mailbox.head) ? run_commands(e) : 0;
 	for (; pos != &e->rings; pos = pos->next) {

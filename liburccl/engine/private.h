@@ -468,6 +468,9 @@ struct engine {
 	uint64_t sleeps; /* number of sleeps */
 	uint32_t slow_mask; /* mask: a busy engine checks everything in iterations where these bits
 			  * are 0 */
+	uint32_t has_mapped;  /* 1: a remote was mapped here, so small entries may be copied */
+	uint32_t immediate_left; /* bytes that entries may still move as they are taken, in this
+			       * iteration */
 	uint64_t given;	 /* bytes posted since the clock was read */
 	uint32_t rails; /* rails of all devices: without any, most iterations poll no device */
 	uint32_t stopping;
@@ -596,6 +599,18 @@ static inline struct memory *region_get(const struct engine *e, uint32_t handle)
 								       : NULL;
 }
 
+/* The memory of len bytes at addr: the region's, or, without one, found by address. NULL: none. */
+static inline struct memory *memory_find(const struct engine *e, uint32_t region, uint64_t addr,
+					 uint64_t len)
+{
+	struct memory *m;
+
+	if (!region)
+		return e->map ? memory_map_find(e->map, addr, len) : NULL;
+	m = region_get(e, region);
+	return m && memory_holds(m, addr, len) ? m : NULL;
+}
+
 /* For data entries: opcodes that read are odd. */
 static inline int op_reads(const struct op *op)
 {
@@ -628,6 +643,21 @@ struct verdict { /* the result of a check */
 /* Checks op->sqe. Sets the entry's peer and remote if they exist, the bits of its opcode, and
  * OP_PROMISED. sqe: the entry in the ring. 0, or -errno with *v. */
 int check_entry(struct engine *e, struct op *op, const struct urccl_sqe *sqe, struct verdict *v);
+
+/* immediate.c */
+#define IMMEDIATE_BYTES (256u << 10) /* that entries move as they are taken, in one iteration */
+/* Of NOP, READ or WRITE. 1: the entry has ended, and its CQE is posted. 0: nothing was done. */
+int immediate_run(struct engine *e, struct engine_ring *er, const struct urccl_sqe *sqe);
+static inline int immediate_take(struct engine *e, struct engine_ring *er,
+			      const struct urccl_sqe *sqe)
+{
+	uint32_t opcode = sqe->opcode;
+
+	_Static_assert(URCCL_OP_NOP == 0 && URCCL_OP_READ < URCCL_OP_WRITE &&
+			       URCCL_OP_WRITE == 2,
+		       "they are the first");
+	return opcode <= URCCL_OP_WRITE && (!opcode || e->has_mapped) && immediate_run(e, er, sqe);
+}
 
 /* sq_fetch.c */
 /* Takes n entries. Returns how many it took: a program may have written a wrong tail. */

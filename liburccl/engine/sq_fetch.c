@@ -152,7 +152,8 @@ __attribute__((noinline)) uint32_t sq_fetch(struct engine *e, struct engine_ring
 		const struct urccl_sqe *sqe = ring_sqe(r, i++);
 
 		PROBE(entry_taken, r->pub.id, sqe->user_data, sqe->opcode);
-		sqe_take(e, er, sqe);
+		if (!immediate_take(e, er, sqe))
+			sqe_take(e, er, sqe);
 		if (i % SHOW)
 			continue;
 		stats_succeeded(e);

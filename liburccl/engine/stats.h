@@ -32,7 +32,8 @@ static inline void stat_add(uint64_t *word, uint64_t n)
 int stats_open(struct engine *e); /* 0 or -ENOMEM */
 void stats_peer(const struct engine_peer *p);
 void stats_batch_end(struct engine *e);
-void stats_batch_start(const struct op *op);   /* a batch of another flow begins */
+/* A batch of another flow begins. */
+void stats_batch_start(struct engine *e, const struct urccl_sqe *sqe);
 void stats_batch_started(const struct op *op); /* a batch begins of entries taken in another
 					        * iteration */
 void stats_ring_closed(struct engine_ring *er);
@@ -42,18 +43,18 @@ void stats_asleep(struct engine *e, uint64_t ns);
 /* ---- ended entries ---- */
 
 /* A read, write or notification succeeded; most belong to the same flow as the one before. */
-static inline void stats_moved(const struct op *op)
+static inline void stats_moved(struct engine *e, const struct urccl_sqe *sqe, uint64_t bytes)
 {
-	struct stats_batch *b = &op_engine(op)->stats_batch;
+	struct stats_batch *b = &e->stats_batch;
 	uint32_t what;
 
 	if (!URCCL_STATISTICS)
 		return;
-	memcpy(&what, &op->sqe, sizeof(what));
+	memcpy(&what, sqe, sizeof(what));
 	if (b->what != what)
-		stats_batch_start(op);
+		stats_batch_start(e, sqe);
 	b->ended++;
-	b->bytes += op->placed;
+	b->bytes += bytes;
 }
 
 /* As stats_moved(), for an entry that outlived the iteration that took it. Most were taken together

@@ -350,6 +350,16 @@ int shm_remote_allows(const struct shm_remote *r, const struct chunk *c)
 	return r->rights & right ? 0 : -EACCES;
 }
 
+uint8_t *shm_remote_host(const struct shm_remote *r, enum chunk_kind kind, uint64_t off,
+			 uint32_t len)
+{
+	uint32_t right = kind == CHUNK_READ ? URCCL_RIGHT_READ : URCCL_RIGHT_WRITE;
+
+	if (r->gpu || r->nparts != 1 || !(r->rights & right) || len > r->len || off > r->len - len)
+		return NULL;
+	return r->parts[0].addr + off;
+}
+
 static const struct remote_part *part_at(const struct shm_remote *r, uint64_t off);
 
 /* Failure does no harm: the first copy then takes the page faults. */

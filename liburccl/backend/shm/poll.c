@@ -131,6 +131,20 @@ uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 	return i;
 }
 
+int shm_copy(struct ep *ep, enum chunk_kind kind, const struct rkey *key, uint64_t off, void *local,
+	     uint32_t len)
+{
+	struct shm_ep *e = container_of(ep, struct shm_ep, ep);
+	const struct shm_remote *r = shm_remote(key);
+	uint8_t *there = r ? shm_remote_host(r, kind, off, len) : NULL;
+
+	if (!there || e->state != SHM_UP || e->copies[SHM_QUICK].n)
+		return 0;
+	e->dev->beside = BESIDE_ROUNDS;
+	memcpy(kind == CHUNK_WRITE ? there : local, kind == CHUNK_WRITE ? local : there, len);
+	return 1;
+}
+
 void shm_cancel(struct chunk *c, enum cancel_how how)
 {
 	struct shm_ep *e = container_of(c->ep, struct shm_ep, ep);

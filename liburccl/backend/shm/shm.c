@@ -387,6 +387,7 @@ const struct backend backend_shm = {
 	.warm = shm_warm,
 	.map = shm_map_remote,
 	.post = shm_post,
+	.copy = shm_copy,
 	.cancel = shm_cancel,
 	.poll = shm_poll,
 	.arm = shm_arm,

@@ -187,6 +187,9 @@ int shm_remote_holds(const struct shm_remote *r, const struct chunk *c);
 int shm_remote_holds_pieces(const struct shm_remote *r, const struct chunk *c); /* for a bundle */
 /* 0, or -EACCES: no right, or revoked. */
 int shm_remote_allows(const struct shm_remote *r, const struct chunk *c);
+/* The address of a range of one part that the processor may read or write; NULL: there is none. */
+uint8_t *shm_remote_host(const struct shm_remote *r, enum chunk_kind kind, uint64_t off,
+			 uint32_t len);
 /* The local address of an offset of the remote; *run is cut to the end of its part; *gpu: GPU that
  * moves the bytes, or NULL. */
 uint64_t shm_remote_at(const struct shm_remote *r, uint64_t off, uint64_t *run,
@@ -425,6 +428,8 @@ struct shm_ep {
 
 /* Chunks. */
 uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n);
+int shm_copy(struct ep *ep, enum chunk_kind kind, const struct rkey *key, uint64_t off, void *local,
+	     uint32_t len);
 void shm_cancel(struct chunk *c, enum cancel_how how);
 void shm_chunk_out(struct shm_dev *d, struct chunk *c, int res); /* with the next events */
 void shm_chunks_fail(struct shm_ep *e, int res);
