@@ -13,6 +13,7 @@
 
 #define GRANTS_MAX (1u << HANDLE_SLOT_BITS) /* exports of all peers */
 #define SLOW_EVERY 16u	 /* a busy engine checks everything once in so many iterations */
+#define IDLE_EVERY 8u	 /* an idle one that spins reads the clock once in so many */
 #define DUE_MAX	   1024u /* deadlines per iteration, so that other entries go on */
 #define POLL_NS	   (1 * NSEC_PER_MSEC)	 /* longest sleep if a device has no descriptor, */
 #define SLOTS_NS   (100 * NSEC_PER_MSEC) /* if a program may take CQEs without a wake-up, */
@@ -153,7 +154,7 @@ static uint32_t engine_iterate(struct engine *e)
 	slow = (e->iterations++ & e->slow_mask) == 0;
 	if (e->lanes_set | e->rails | e->slow_work | e->sweep | slow)
 		work += engine_move(e, slow);
-	slow |= work == 0 || e->given >= LOOK_BYTES;
+	slow |= (!work && !e->clock_skips) || e->given >= LOOK_BYTES;
 	if (slow || e->fresh)
 		work += look_at_clock(e, slow);
 	if (e->sweep) { /* deadlines have passed: report their chunks in this iteration */
@@ -332,6 +333,15 @@ static int thread_sleep(struct engine *e)
 	return woken;
 }
 
+/* While a progress thread spins, little time passes between two iterations, and reading the clock
+ * is most of their cost. The first one, and the first one after a sleep, read it. */
+static void idle_iterated(struct engine *e)
+{
+	if (!e->idle_since)
+		e->idle_since = e->now;
+	e->clock_skips = e->clock_skips ? e->clock_skips - 1 : IDLE_EVERY - 1;
+}
+
 static void *thread_main(void *arg)
 {
 	struct engine *e = arg;
@@ -339,11 +349,10 @@ static void *thread_main(void *arg)
 	(void)prctl(PR_SET_TIMERSLACK, SLACK_NS); /* sleeps during GPU copies are short */
 	while (!e->stopping) {
 		if (engine_iterate(e) || engine_has_more(e)) {
-			e->idle_since = 0;
+			e->idle_since = e->clock_skips = 0;
 			continue;
 		}
-		if (!e->idle_since)
-			e->idle_since = e->now;
+		idle_iterated(e);
 		if (e->device_busy || e->now - e->idle_since < e->spin_ns) {
 			cpu_relax();
 			continue;
@@ -351,6 +360,7 @@ static void *thread_main(void *arg)
 		/* An engine that wakes by its timer finds little to do: it does not spin then. */
 		if (thread_sleep(e))
 			e->idle_since = 0;
+		e->clock_skips = 0;
 	}
 	msg_reply(&e->stop->msg, 0);
 	return NULL;

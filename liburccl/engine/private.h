@@ -468,6 +468,7 @@ struct engine {
 	uint64_t sleeps; /* number of sleeps */
 	uint32_t slow_mask; /* mask: a busy engine checks everything in iterations where these bits
 			  * are 0 */
+	uint32_t clock_skips; /* idle iterations to come that do not read the clock */
 	uint32_t has_mapped;  /* 1: a remote was mapped here, so small entries may be copied */
 	uint32_t immediate_left; /* bytes that entries may still move as they are taken, in this
 			       * iteration */
