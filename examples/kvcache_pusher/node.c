@@ -147,6 +147,20 @@ static void *cache_memory(struct node *n, uint64_t len, bool shared)
 	return p;
 }
 
+uint64_t memory_available(void)
+{
+	FILE *f = fopen("/proc/meminfo", "r");
+	uint64_t kb = 0;
+	char line[128];
+
+	while (f && !kb && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %lu kB", &kb) != 1)
+			kb = 0;
+	if (f)
+		fclose(f);
+	return kb ? kb * 1024 : UINT64_MAX;
+}
+
 int node_register(struct node *n, const struct side *s, uint32_t rights,
 		  struct urccl_region *region)
 {

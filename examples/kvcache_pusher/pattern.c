@@ -25,25 +25,45 @@ static uint64_t row_key(uint64_t page, uint32_t plane, uint32_t token, uint32_t 
 	return x ^ (x >> 32);
 }
 
-static void row_fill(uint8_t *row, size_t len, uint64_t key)
+static bool row_fill(uint8_t *row, size_t len, uint64_t key)
 {
 	size_t i;
 
 	for (i = 0; i + 8 <= len; i += 8, key += ODD)
 		memcpy(row + i, &key, 8);
-	memcpy(row + i, &key, len - i);
+	if (i < len)
+		memcpy(row + i, &key, len - i);
+	return true;
 }
 
-static bool row_right(const uint8_t *row, size_t len, uint64_t key)
-{
-	uint64_t word, differ = 0;
-	size_t i;
+/* Two words that are compared at once. */
+typedef uint64_t pair __attribute__((vector_size(16)));
 
-	for (i = 0; i + 8 <= len; i += 8, key += ODD) {
-		memcpy(&word, row + i, 8);
-		differ |= word ^ key;
+static inline pair pair_at(const uint8_t *row)
+{
+	pair p;
+
+	memcpy(&p, row, sizeof(p));
+	return p;
+}
+
+static bool row_right(uint8_t *row, size_t len, uint64_t key)
+{
+	const pair step = {4 * ODD, 4 * ODD};
+	pair low = {key, key + ODD}, high = {key + 2 * ODD, key + 3 * ODD}, differ = {0, 0};
+	uint64_t word, rest = 0;
+
+	for (; len >= 2 * sizeof(pair); row += 2 * sizeof(pair), len -= 2 * sizeof(pair)) {
+		differ |= (pair_at(row) ^ low) | (pair_at(row + sizeof(pair)) ^ high);
+		low += step;
+		high += step;
 	}
-	return !differ && !memcmp(row + i, &key, len - i);
+	for (key = low[0]; len >= 8; row += 8, len -= 8, key += ODD) {
+		memcpy(&word, row, 8);
+		rest |= word ^ key;
+	}
+	rest |= differ[0] | differ[1];
+	return !rest && (!len || !memcmp(row, &key, len));
 }
 
 /* Rows of one rank and plane of a page, as they lie in memory. */
@@ -55,16 +75,31 @@ struct plane {
 	uint32_t first_head;
 };
 
-static void plane_fill(const struct plane *p)
+/* Calls each for every row, in the order of memory, until it returns false. false: it did. */
+static inline __attribute__((always_inline)) bool
+rows_each(const struct plane *p, bool (*each)(uint8_t *row, size_t len, uint64_t key))
 {
 	const struct shape *s = p->side->shape;
-	uint32_t heads = side_heads(p->side), token, head;
+	uint32_t heads = side_heads(p->side), token, head, i, k;
+	uint32_t outer = s->hnd ? heads : s->page, inner = s->hnd ? s->page : heads;
 	size_t len = (size_t)s->dim * s->elt;
+	uint8_t *row = p->start;
 
-	for (head = 0; head < heads; head++)
-		for (token = 0; token < s->page; token++)
-			row_fill(p->start + side_row(p->side, token, head), len,
-				 row_key(p->key, p->number, token, p->first_head + head));
+	for (i = 0; i < outer; i++) {
+		for (k = 0; k < inner; k++, row += len) {
+			token = s->hnd ? k : i;
+			head = s->hnd ? i : k;
+			if (!each(row, len,
+				  row_key(p->key, p->number, token, p->first_head + head)))
+				return false;
+		}
+	}
+	return true;
+}
+
+static void plane_fill(const struct plane *p)
+{
+	rows_each(p, row_fill);
 }
 
 /* Puts the plane's bytes into the page, by way of the host's copy of one if that is a GPU's. */
@@ -83,16 +118,7 @@ static void plane_put(const struct plane *p)
 
 static bool rows_right(const struct plane *p)
 {
-	const struct shape *s = p->side->shape;
-	uint32_t heads = side_heads(p->side), token, head;
-	size_t len = (size_t)s->dim * s->elt;
-
-	for (head = 0; head < heads; head++)
-		for (token = 0; token < s->page; token++)
-			if (!row_right(p->start + side_row(p->side, token, head), len,
-				       row_key(p->key, p->number, token, p->first_head + head)))
-				return false;
-	return true;
+	return rows_each(p, row_right);
 }
 
 static bool plane_right(const struct plane *p)

@@ -124,20 +124,17 @@ static int open_slots(struct push *p, struct problem *why)
 
 /*
  * Unchecked, nobody fills the cache, and memory that was never written is no memory yet, so that we
- * do. If there is not so much of it the kernel would end a process for that: urccl_alloc() says no,
- * before devices have pinned what there is.
+ * do. If there is not so much of it the kernel would end a process for that: we say no before
+ * devices have pinned what there is.
  */
-static int cache_fits(struct push *p, struct problem *why)
+static int cache_fits(const struct push *p, struct problem *why)
 {
-	uint64_t len = side_bytes(&p->cache);
-	void *room;
+	uint64_t len = side_bytes(&p->cache), room = memory_available();
 
-	if (p->o->verify || p->o->pull || p->cache.memory.kind != MEMORY_HOST)
+	if (p->o->verify || p->o->pull || p->cache.memory.kind != MEMORY_HOST || len <= room)
 		return 0;
-	if (urccl_alloc(p->node.ctx, len, &room) || urccl_free(p->node.ctx, room))
-		return problem(why, "no memory for a cache of %.2f GiB: %s",
-			       (double)len / (1u << 30), urccl_errmsg());
-	return 0;
+	return problem(why, "no memory for a cache of %.2f GiB: %.2f GiB are available",
+		       (double)len / (1u << 30), (double)room / (1u << 30));
 }
 
 static int push_open(struct push *p, const struct job *job, struct problem *why)

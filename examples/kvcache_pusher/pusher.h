@@ -249,6 +249,8 @@ struct node_config {
 	uint32_t entries;
 };
 
+/* Bytes that the system can give without taking them from others; UINT64_MAX: it does not say. */
+uint64_t memory_available(void);
 int node_open(struct node *n, const struct node_config *c, struct problem *p);
 void node_close(struct node *n);
 /* Memory of the side's kind for its tensors, registered with one range each; rights 0: no peer
