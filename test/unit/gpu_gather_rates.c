@@ -51,11 +51,11 @@ int case_gpu_gather_rates(void)
 	rig_gpu_sms(&r, 0, -1);
 	dev = rig_dev(&r, 0);
 	rig_ready(&r, dev);
-	rig_words(&r, "delay=5000");
+	rig_words(&r, "delay=20000");
 	settles(&r, dev, GPU_METHOD_KERNEL);
-	rig_words(&r, "delay=0,kernel=5000");
+	rig_words(&r, "delay=0,kernel=20000");
 	settles(&r, dev, GPU_METHOD_BATCH);
-	rig_words(&r, "delay=5000,kernel=0");
+	rig_words(&r, "delay=20000,kernel=0");
 	settles(&r, dev, GPU_METHOD_KERNEL);
 	CHECK_EQ(one(&r, dev, 1), GPU_METHOD_BATCH);
 	CHECK_EQ(gpu_close(r.gpu), 0);
