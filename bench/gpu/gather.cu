@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather [--seconds S] [--host]: 10,000 scattered blocks from this process's GPU to memory of
+ * gather [--seconds S] [--idle|--host]: 10,000 scattered blocks from this process's GPU to memory of
  * another process, on a second GPU where there is one: by a raw kernel, by the raw batch call and
  * by one paged entry of liburccl, in turn, so that all see the same machine; on an idle GPU and
  * beside matrix products. Medians. Those in a row follow an entry at once; the others find the
  * library asleep. Then the time to submit a paged entry of 100,000 blocks.
  *
- * --host: blocks of pinned memory to the peer's GPU and back, by the kernel and the library.
+ * --idle: without matrix products. --host: blocks of pinned memory to the peer's GPU and back, by
+ * the kernel and the library.
  */
 #include "gather.h"
 
@@ -25,6 +26,7 @@
 #define N     10000u
 #define MANY  100000u
 #define LEN   ((size_t)N * (64u << 10))
+#define SPINS 10000000 /* looks for a CQE */
 #define RIGHT (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 /* What the owner of the other memory tells. */
@@ -47,6 +49,7 @@ static char *local, *raw_there;
 static std::vector<uint32_t> here(N), there(N);
 static double seconds = 0.5;
 static int is_host, is_back; /* local memory is of the host; blocks come back from the peer */
+static int is_idle;
 
 static void must(int err, const char *call)
 {
@@ -83,6 +86,8 @@ static struct urccl_cqe take(struct side *s)
 
 	args.size = sizeof(args);
 	args.timeout_ns = 20000000000;
+	for (int i = 0; i < SPINS && !urccl_peek_cqe(s->ring); i++)
+		; /* as cudaStreamSynchronize() does */
 	must(urccl_wait(s->ring, &cqe, &args), "urccl_wait");
 	if (cqe->res < 0) {
 		urccl_explain(s->ctx, cqe, why, sizeof(why));
@@ -306,6 +311,7 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[i], "--seconds") && i + 1 < argc)
 			seconds = atof(argv[++i]);
 		is_host |= !strcmp(argv[i], "--host");
+		is_idle |= !strcmp(argv[i], "--idle");
 	}
 	pid = start(argv[0], &o);
 	CUDA(cudaSetDevice(0));
@@ -330,6 +336,8 @@ int main(int argc, char **argv)
 	if (is_host)
 		return stop(pid);
 	submit_many();
+	if (is_idle)
+		return stop(pid);
 	double alone, beside;
 
 	load_start();

@@ -152,6 +152,7 @@ static int has_word(const char *variable, const char *word)
 int main(int argc, char **argv)
 {
 	device_load();
+	device_set("reuse=0"); /* the doubles reach no other memory than the stand-in's */
 	pair_options(&p, argc, argv);
 	if (p.transport == URCCL_TRANSPORT_IB) {
 		has_dmabuf = !has_word("URCCL_TEST_CUDA", "nodmabuf");
