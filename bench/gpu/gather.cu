@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather [--seconds S] [--idle|--host]: 10,000 scattered blocks from this process's GPU to memory of
- * another process, on a second GPU where there is one: by a raw kernel, by the raw batch call and
- * by one paged entry of liburccl, in turn, so that all see the same machine; on an idle GPU and
+ * gather [--seconds S] [--idle|--host]: 10,000 scattered blocks from this process's GPU to memory
+ * of another process, on a second GPU where there is one: by a raw kernel, by the raw batch call
+ * and by one paged entry of liburccl, in turn, so that all see the same machine; on an idle GPU and
  * beside matrix products. Medians. Those in a row follow an entry at once; the others find the
  * library asleep. Then the time to submit a paged entry of 100,000 blocks.
  *

@@ -365,7 +365,8 @@ void fill_lost(struct serve *s, struct pusher *p, struct fill *f)
 
 /* ---- checking ---- */
 
-#define CHECK_BYTES (4u << 20) /* of pages, before the loop looks at the ring again */
+/* Time of a check before the loop looks at the ring again. A page of a GPU's memory takes 30 us. */
+#define CHECK_NS 500000u
 
 static void check_page(struct serve *s, struct pusher *p, struct fill *f)
 {
@@ -394,16 +395,13 @@ static void check_page(struct serve *s, struct pusher *p, struct fill *f)
 
 bool fills_check(struct serve *s)
 {
-	const struct shape *shape = &s->job->shape;
-	uint32_t n =
-		1 + (uint32_t)(CHECK_BYTES * (uint64_t)shape->layers / shape_page_bytes(shape));
-	uint64_t start = thread_cpu_ns(), took;
+	uint64_t start = thread_cpu_ns(), until = now_ns() + CHECK_NS, took;
 	struct pusher *p = NULL;
 	struct fill *f = first_in(s, JOB_CHECKING, &p);
 
 	if (!f)
 		return false;
-	while (n-- && f->block < f->nblocks)
+	while (f->block < f->nblocks && now_ns() < until)
 		check_page(s, p, f);
 	took = thread_cpu_ns() - start;
 	s->verify_cpu += took;

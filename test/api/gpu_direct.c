@@ -3,8 +3,8 @@
  * with nvidia_peermem, or by FI_HMEM of libfabric. No byte passes through memory of the library, so
  * that bounce=no forbids nothing. Of what they do not register the bytes are staged and relayed.
  * UNREGISTER gives the memory back while the peer still has its key. Before a notification is
- * delivered, CUDA is told to let GPUs see what devices wrote; where it fails the notification says
- * so. */
+ * delivered, CUDA is told to let GPUs see what devices wrote; where that fails the notification
+ * says so. */
 #include <string.h>
 #include "relay.h"
 
