@@ -17,7 +17,6 @@ static struct {
 	int (*cuStreamCreate)(void **, unsigned);
 	int (*cuStreamDestroy_v2)(void *);
 	int (*cuStreamSynchronize)(void *);
-	int (*cuStreamWaitEvent)(void *, void *, unsigned);
 	int (*cuMemAlloc_v2)(uint64_t *, size_t);
 	int (*cuMemFree_v2)(uint64_t);
 	int (*cuMemsetD8_v2)(uint64_t, unsigned char, size_t);
@@ -54,7 +53,6 @@ static const char *const names[] = {
 	"cuStreamCreate",
 	"cuStreamDestroy_v2",
 	"cuStreamSynchronize",
-	"cuStreamWaitEvent",
 	"cuMemAlloc_v2",
 	"cuMemFree_v2",
 	"cuMemsetD8_v2",
@@ -303,11 +301,6 @@ void *gpu_event_new(void)
 void gpu_event_record(void *event, void *stream)
 {
 	check(cuda.cuEventRecord(event, stream), "cuEventRecord");
-}
-
-void gpu_stream_wait_event(void *stream, void *event)
-{
-	check(cuda.cuStreamWaitEvent(stream, event, 0), "cuStreamWaitEvent");
 }
 
 void *gpu_module_new(const char *ptx)

@@ -64,7 +64,6 @@ void *gpu_event_new(void);
 void gpu_event_record(void *event, void *stream);
 double gpu_event_us(void *from, void *to); /* between two that have passed */
 void gpu_event_free(void *event);
-void gpu_stream_wait_event(void *stream, void *event);
 
 /* A kernel of PTX, which ends in a zero byte, in the current context. */
 void *gpu_module_new(const char *ptx);

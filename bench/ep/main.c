@@ -22,7 +22,6 @@ static const char usage[] =
 	"  --num-sms N                 multiprocessors of a call (24, then all); may be repeated\n"
 	"  --iterations N              (50)\n"
 	"  --gpus N                    use so many at most (all)\n"
-	"  --aligned                   ranks wait for each other before each call\n"
 	"Prints for each call the time of the slowest rank, in us: p50 and p99 over iterations, with\n"
 	"the caches flushed; and in a graph of 20 calls, without. Logical GB/s: bytes of all rows\n"
 	"received, those of the rank itself too, as DeepEP counts. Wire GB/s: bytes that leave a rank\n"
@@ -38,7 +37,6 @@ enum option_code {
 	SMS,
 	ITERATIONS,
 	GPUS,
-	ALIGNED,
 	HELP,
 };
 
@@ -52,7 +50,6 @@ static const struct option options[] = {
 	{"num-sms", required_argument, NULL, SMS},
 	{"iterations", required_argument, NULL, ITERATIONS},
 	{"gpus", required_argument, NULL, GPUS},
-	{"aligned", no_argument, NULL, ALIGNED},
 	{"help", no_argument, NULL, HELP},
 	{NULL, 0, NULL, 0},
 };
@@ -98,9 +95,6 @@ static void parse(int argc, char **argv, struct perf *p)
 			break;
 		case GPUS:
 			p->gpus = (int)number;
-			break;
-		case ALIGNED:
-			p->aligned = 1;
 			break;
 		case HELP:
 			fputs(usage, stdout);

@@ -122,29 +122,16 @@ static double time_graph(struct gpu_group *g, void (*call)(struct gpu_group *g, 
 	return most;
 }
 
-/* Lets no rank go on before all have come so far. ready: an event of each rank. */
-static void align(struct gpu_group *g, void *const *ready)
-{
-	for (uint32_t r = 0; r < g->attr.ranks; r++)
-		gpu_event_record(ready[r], gpu_use(g, r)->stream);
-	for (uint32_t r = 0; r < g->attr.ranks; r++)
-		for (uint32_t s = 0; s < g->attr.ranks; s++)
-			if (s != r)
-				gpu_stream_wait_event(gpu_use(g, r)->stream, ready[s]);
-}
-
 void perf_time(struct gpu_group *g, const struct perf *p, const char *name, uint32_t sms,
 	       const struct perf_bytes *bytes, void (*call)(struct gpu_group *g, uint32_t rank))
 {
 	const uint32_t n = p->iterations * g->attr.ranks;
 	void *(*events)[2] = malloc(sizeof(*events) * n), *flush[URCCL_EP_MAX_RANKS];
-	void *ready[URCCL_EP_MAX_RANKS];
 	double *times = malloc(sizeof(*times) * p->iterations), p50, p99;
 
 	for (uint32_t r = 0; r < g->attr.ranks; r++) {
 		gpu_use(g, r);
 		flush[r] = gpu_alloc(FLUSH_BYTES);
-		ready[r] = gpu_event_new();
 		for (uint32_t i = r; i < n; i += g->attr.ranks)
 			for (int e = 0; e < 2; e++)
 				events[i][e] = gpu_event_new();
@@ -152,8 +139,6 @@ void perf_time(struct gpu_group *g, const struct perf *p, const char *name, uint
 	for (uint32_t i = 0; i < WARM_UP + p->iterations; i++) {
 		for (uint32_t r = 0; r < g->attr.ranks; r++)
 			gpu_fill_async(flush[r], 0, FLUSH_BYTES, gpu_use(g, r)->stream);
-		if (p->aligned)
-			align(g, ready);
 		for (uint32_t r = 0; r < g->attr.ranks; r++) {
 			void **pair =
 				i < WARM_UP ? NULL : events[(i - WARM_UP) * g->attr.ranks + r];
@@ -182,7 +167,6 @@ void perf_time(struct gpu_group *g, const struct perf *p, const char *name, uint
 	for (uint32_t r = 0; r < g->attr.ranks; r++) {
 		gpu_use(g, r);
 		gpu_free(flush[r]);
-		gpu_event_free(ready[r]);
 	}
 	free(events), free(times);
 }

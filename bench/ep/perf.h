@@ -11,7 +11,7 @@ struct perf {
 	const char *mode;
 	uint32_t ranks, tokens, hidden, topk, experts, iterations;
 	uint32_t sms[PERF_SMS], nsms;
-	int gpus, aligned;
+	int gpus;
 };
 
 /* Bytes of one call, of the rank with most of them. */
