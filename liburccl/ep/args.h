@@ -62,7 +62,7 @@ struct ep_control {
 	uint32_t epoch;			/* of the last kernel with a barrier */
 	uint32_t status;		/* 0, or 1 + rank << 8 | enum ep_code */
 	uint32_t dead;			/* bit r: low-latency calls leave r out */
-	uint32_t ticket;		/* blocks of the running kernel that have ended */
+	uint32_t ticket;		/* blocks of the running kernel that have counted */
 	uint32_t claimed;		/* tokens that the running dispatch has handed out */
 	uint32_t ends;			/* kernels with a barrier at their end */
 	uint64_t ll_sent[EP_LL_KINDS];	/* low-latency sends that have ended */

@@ -171,23 +171,17 @@ __device__ __forceinline__ uint64_t *words_of(const struct ep_common *ep, uint32
 	return (uint64_t *)(ep->window.base[rank] + offset);
 }
 
-/* Writes of a block that another block must see. */
-enum last_block_writes { WRITES_NONE, WRITES_LOCAL };
-
 /* True in every thread of the last block that calls it; the writes of all blocks are then
  * visible to that block. Each block of a kernel calls it once. */
-template <enum last_block_writes WRITES>
 __device__ inline bool last_block(const struct ep_common *ep)
 {
 	__shared__ bool last;
 
 	__syncthreads();
 	if (threadIdx.x == 0) {
-		if (WRITES == WRITES_LOCAL)
-			__threadfence();
+		__threadfence();
 		last = atomicInc(&ep->control->ticket, gridDim.x - 1) == gridDim.x - 1;
-		if (WRITES != WRITES_NONE)
-			__threadfence();
+		__threadfence();
 	}
 	__syncthreads();
 	return last;

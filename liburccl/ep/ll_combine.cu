@@ -198,9 +198,10 @@ extern "C" __global__ void __launch_bounds__(EP_LL_THREADS)
 	const uint64_t sending = ll_send_epoch(&a.ep, EP_LL_COMBINE);
 	const uint64_t receiving = ll_recv_epoch(&a.ep, EP_LL_COMBINE);
 
+	ll_announce_consumed(&a.ep, EP_LL_COMBINE, receiving);
 	if (a.phases & EP_LL_SEND)
 		send_sums(a, sending);
+	ll_count_epochs(&a.ep, EP_LL_COMBINE, a.phases, sending, receiving);
 	if (a.phases & EP_LL_RECV)
 		receive_sums(a, receiving);
-	ll_end(&a.ep, EP_LL_COMBINE, a.phases, sending, receiving);
 }

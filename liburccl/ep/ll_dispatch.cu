@@ -209,10 +209,10 @@ extern "C" __global__ void __launch_bounds__(EP_LL_THREADS)
 	const uint64_t sending = ll_send_epoch(&a.ep, EP_LL_DISPATCH);
 	const uint64_t receiving = ll_recv_epoch(&a.ep, EP_LL_DISPATCH);
 
+	ll_announce_consumed(&a.ep, EP_LL_DISPATCH, receiving);
 	if (a.phases & EP_LL_SEND)
 		send_tokens(a, shared, sending);
-	__syncthreads();
+	ll_count_epochs(&a.ep, EP_LL_DISPATCH, a.phases, sending, receiving);
 	if (a.phases & EP_LL_RECV)
 		receive_tokens(a, shared, receiving);
-	ll_end(&a.ep, EP_LL_DISPATCH, a.phases, sending, receiving);
 }

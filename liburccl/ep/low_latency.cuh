@@ -93,20 +93,28 @@ __device__ inline uint32_t ll_ready_ranks(const struct ep_common *ep, enum ep_ll
 	return bits;
 }
 
-/* Ends a kernel: the last block counts the epochs of its phases, and after a receive tells each
- * rank that this one has read the epoch. */
-__device__ inline void ll_end(const struct ep_common *ep, enum ep_ll_kind kind, uint32_t phases,
-			      uint64_t sending, uint64_t receiving)
+/* Announces to each rank the last epoch that this one has read: a receive is over when the next
+ * kernel begins, and three buffers leave time for that. The last block but one has few tokens. */
+__device__ inline void ll_announce_consumed(const struct ep_common *ep, enum ep_ll_kind kind,
+					    uint64_t receiving)
 {
-	if (!(phases & EP_LL_RECV ? last_block<WRITES_LOCAL>(ep) : last_block<WRITES_NONE>(ep)))
-		return;
-	if (phases & EP_LL_RECV && threadIdx.x < ep->ranks &&
+	if (blockIdx.x == max(gridDim.x, 2u) - 2 && threadIdx.x < ep->ranks &&
 	    !(load_relaxed(&ep->control->dead) >> threadIdx.x & 1))
-		store_release(&flags_of(ep, threadIdx.x)->consumed[kind][ep->rank], receiving);
-	if (phases & EP_LL_RECV && threadIdx.x == 0)
-		store_relaxed(&ep->control->ll_received[kind], receiving);
-	if (phases & EP_LL_SEND && threadIdx.x == 0)
+		store_release(&flags_of(ep, threadIdx.x)->consumed[kind][ep->rank], receiving - 1);
+}
+
+/* Counts the epochs of the kernel's phases when all blocks have read them. All threads call it
+ * between the phases: the barrier needs the values, so each thread has them. */
+__device__ inline void ll_count_epochs(const struct ep_common *ep, enum ep_ll_kind kind,
+				       uint32_t phases, uint64_t sending, uint64_t receiving)
+{
+	if (!__syncthreads_and(sending && receiving) || threadIdx.x != EP_LL_THREADS - 1 ||
+	    atomicInc(&ep->control->ticket, gridDim.x - 1) != gridDim.x - 1)
+		return;
+	if (phases & EP_LL_SEND)
 		store_relaxed(&ep->control->ll_sent[kind], sending);
+	if (phases & EP_LL_RECV)
+		store_relaxed(&ep->control->ll_received[kind], receiving);
 }
 
 /* ---- teams -----------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(EP_CHUNK)
 	for (uint32_t e = threadIdx.x; e < ep->experts; e += blockDim.x)
 		if (experts[e])
 			atomicAdd(&a.expert_counts[e], experts[e]);
-	if (!last_block<WRITES_LOCAL>(ep))
+	if (!last_block(ep))
 		return;
 
 	sum_chunks(a, per_rank);
