@@ -5,13 +5,12 @@
 
 #include "tile.cuh"
 
-/* The table from the sample of ../sample_table.c. */
 __device__ uint32_t warp_max(uint32_t v)
 {
 	return __reduce_max_sync(~0u, v);
 }
 
-/* By one warp: the ten best symbols; returns the bits of the sample's codes. */
+/* The tables of ../sample_table.c, by one warp. Each returns the bits of the sample's codes. */
 __device__ uint32_t table_n23(const uint32_t *counts, uint32_t values, uint32_t n, uint8_t *table)
 {
 	uint32_t lane = threadIdx.x, keys[8], best = 0, top, first = 0, both = 0, i, k, v;
@@ -52,20 +51,38 @@ __device__ uint32_t table_fw4(const uint32_t *counts, uint32_t values, uint32_t 
 	return 4 * n + 8 * (n - best / 256);
 }
 
+/* An element of 1, 2 or 4 bytes, at any address. */
+__device__ __forceinline__ uint32_t element(const uint8_t *p, uint32_t bytes)
+{
+	uint32_t v = 0, i;
+
+#pragma unroll
+	for (i = 0; i < 4; i++)
+		v |= i < bytes ? (uint32_t)p[i] << 8 * i : 0;
+	return v;
+}
+
+/* A thread loads all its elements before it counts them: it waits for memory once. */
 template <int D>
 __device__ void sample(const struct codec_args *g, uint64_t elems, uint32_t *counts, int *differ)
 {
 	const struct type t = type_of(D);
-	uint32_t n = RUNS * RUN, i, k;
+	const uint32_t n = RUNS * RUN, each = n / THREADS, drop = t.bytes * 8 - 1 - t.exp_bits;
+	uint32_t v[each], first = elems ? element(g->src, t.bytes) : 0, i, k;
 	uint64_t at;
 
-	for (i = threadIdx.x; i < n && i < elems; i += THREADS) {
+#pragma unroll
+	for (k = 0; k < each; k++) {
+		i = threadIdx.x + k * THREADS;
 		at = elems <= n ? i : (elems - RUN) * (i / RUN) / (RUNS - 1) + i % RUN;
-		if (D != BYTES)
-			atomicAdd(&counts[exponent<D>(g->src, at)], 1u);
-		for (k = 0; k < t.bytes; k++)
-			if (g->src[at * t.bytes + k] != g->src[k])
-				*differ = 1;
+		v[k] = i < elems ? element(g->src + at * t.bytes, t.bytes) : first;
+	}
+#pragma unroll
+	for (k = 0; k < each; k++) {
+		if (D != BYTES && threadIdx.x + k * THREADS < elems)
+			atomicAdd(&counts[v[k] >> drop & ((1u << t.exp_bits) - 1)], 1u);
+		if (v[k] != first)
+			*differ = 1;
 	}
 }
 
@@ -136,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) urccl_codec_begin(struct c
 	*g.result = 0;
 }
 
-/* Fills the index with zeros, and ends the suspicion that the data is constant if it is not. */
+/* Fills the index with zeros. Clears reserved[0] of the head if two elements differ. */
 extern "C" __global__ void __launch_bounds__(THREADS) urccl_codec_compare(struct codec_args g)
 {
 	volatile struct head *h = (volatile struct head *)g.dst;
@@ -174,8 +191,8 @@ __device__ void put_zeros(uint8_t *dst, const struct layout *l, uint32_t dtype, 
 		dst[i] = 0;
 }
 
-/* One thread: what encode leaves open. -EIO: not all tiles were taken, as the stream has none of
- * the multiprocessors. */
+/* One thread: the rest of the head, and the bytes between sections. The result is -EIO if tiles are
+ * left: the stream's multiprocessors lie beyond the budget. */
 extern "C" __global__ void urccl_codec_finish_encode(struct codec_args g)
 {
 	struct head *h = (struct head *)g.dst;
