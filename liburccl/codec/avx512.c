@@ -18,24 +18,27 @@ static inline __m256i load256(const uint8_t *p)
 	return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-/* The bytes of two vectors' 16-bit words that fit 8 bits, in order. */
-static inline __m512i narrow16(__m512i a, __m512i b)
+/* The even bytes of x, then the odd ones. */
+static inline __m512i even_then_odd(__m512i x)
 {
-	const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+	const __m512i order =
+		_mm512_setr_epi64(0x0e0c0a0806040200, 0x1e1c1a1816141210, 0x2e2c2a2826242220,
+				  0x3e3c3a3836343230, 0x0f0d0b0907050301, 0x1f1d1b1917151311,
+				  0x2f2d2b2927252321, 0x3f3d3b3937353331);
 
-	return _mm512_permutexvar_epi64(order, _mm512_packus_epi16(a, b));
+	return _mm512_permutexvar_epi8(order, x);
 }
 
 /* 64 elements: stores their other bits and returns their exponents. */
 static inline __m512i split_group(const uint8_t *src, uint8_t *a)
 {
-	const __m512i low = _mm512_set1_epi16(0xff);
 	__m512i x = load512(src), y = load512(src + 64);
 
-	x = _mm512_shldi_epi16(x, x, 1);
-	y = _mm512_shldi_epi16(y, y, 1);
-	_mm512_storeu_si512(a, narrow16(_mm512_and_si512(x, low), _mm512_and_si512(y, low)));
-	return narrow16(_mm512_srli_epi16(x, 8), _mm512_srli_epi16(y, 8));
+	x = even_then_odd(_mm512_shldi_epi16(x, x, 1));
+	y = even_then_odd(_mm512_shldi_epi16(y, y, 1));
+	_mm256_storeu_si256((__m256i *)(void *)a, _mm512_castsi512_si256(x));
+	_mm256_storeu_si256((__m256i *)(void *)(a + 32), _mm512_castsi512_si256(y));
+	return _mm512_shuffle_i64x2(x, y, 0xee);
 }
 
 static void split_bf16_avx512(const uint8_t *src, uint32_t n, uint8_t *a, uint8_t *b, uint8_t *exps)
@@ -84,55 +87,51 @@ static inline __m512i expand(__m512i values, __mmask64 escapes, const uint8_t *r
 	return values;
 }
 
-/* Codes by the low 6 bits of an exponent: of the symbol that has them, which is compared. */
-struct lookup {
-	__m512i codes, symbols;
-	uint32_t n;   /* symbols; the code of all other exponents */
-	int collides; /* two symbols have the same low bits: compare with each */
-	uint8_t table[8];
+/* The codes of exponents that lie within a window of 15 symbols, by their distance from its start;
+ * the code n of all others. */
+struct window {
+	__m512i codes, start;
 };
 
-static inline void lookup_init(struct lookup *l, const uint8_t *table, uint32_t n)
+/* 0: the n symbols do not lie within a window. */
+static inline int window_init(struct window *w, const uint8_t *table, uint32_t n)
 {
-	uint8_t codes[64], symbols[64];
-	uint64_t taken = 0, bit;
+	uint8_t codes[16], first = 255, last = 0;
 	uint32_t i;
 
-	l->n = n;
-	l->collides = 0;
-	memcpy(l->table, table, n);
-	/* A place without a symbol compares equal to no exponent that leads there. */
-	for (i = 0; i < 64; i++)
-		symbols[i] = (uint8_t)~i;
 	memset(codes, (int)n, sizeof(codes));
-	for (i = n; i-- > 0;) {
-		bit = 1ull << (table[i] & 63);
-		l->collides |= !!(taken & bit) && symbols[table[i] & 63] != table[i];
-		taken |= bit;
-		codes[table[i] & 63] = (uint8_t)i;
-		symbols[table[i] & 63] = table[i];
+	for (i = 0; i < n; i++) {
+		first = table[i] < first ? table[i] : first;
+		last = table[i] > last ? table[i] : last;
 	}
-	l->codes = load512(codes);
-	l->symbols = load512(symbols);
+	if (last - first >= 15)
+		return 0;
+	/* The first of equal symbols is written last, and so counts. */
+	for (i = n; i-- > 0;)
+		codes[table[i] - first] = (uint8_t)i;
+	w->codes = _mm512_broadcast_i32x4(load128(codes));
+	w->start = _mm512_set1_epi8((char)first);
+	return 1;
 }
 
-/* The code of each exponent. */
-static inline __m512i code_of(__m512i exps, const struct lookup *l)
+static inline __m512i code_by_window(__m512i exps, const struct window *w)
 {
-	__m512i none = _mm512_set1_epi8((char)l->n), code = none;
-	__mmask64 hit;
-	uint32_t i;
+	__m512i from = _mm512_sub_epi8(exps, w->start);
 
-	if (__builtin_expect(l->collides, 0)) {
-		/* The first of equal symbols is taken last, and so counts. */
-		for (i = l->n; i-- > 0;) {
-			hit = _mm512_cmpeq_epi8_mask(exps, _mm512_set1_epi8((char)l->table[i]));
-			code = _mm512_mask_mov_epi8(code, hit, _mm512_set1_epi8((char)i));
-		}
-		return code;
+	return _mm512_shuffle_epi8(w->codes, _mm512_min_epu8(from, _mm512_set1_epi8(15)));
+}
+
+/* The same for any symbols, by comparing with each. */
+static inline __m512i code_by_symbol(__m512i exps, const uint8_t *table, uint32_t n)
+{
+	__m512i code = _mm512_set1_epi8((char)n);
+	__mmask64 hit;
+
+	while (n-- > 0) {
+		hit = _mm512_cmpeq_epi8_mask(exps, _mm512_set1_epi8((char)table[n]));
+		code = _mm512_mask_mov_epi8(code, hit, _mm512_set1_epi8((char)n));
 	}
-	hit = _mm512_cmpeq_epi8_mask(exps, _mm512_permutexvar_epi8(exps, l->symbols));
-	return _mm512_mask_mov_epi8(none, hit, _mm512_permutexvar_epi8(exps, l->codes));
+	return code;
 }
 
 static inline __mmask64 is_code(__m512i codes, uint32_t code)
@@ -140,11 +139,31 @@ static inline __mmask64 is_code(__m512i codes, uint32_t code)
 	return _mm512_cmpeq_epi8_mask(codes, _mm512_set1_epi8((char)code));
 }
 
-static inline void pack2_group(__m512i v, uint8_t *packed)
+/* Four values to the lowest 8 bits of each 32. */
+static inline __m512i pack2_fours(__m512i v)
 {
 	v = _mm512_maddubs_epi16(v, _mm512_set1_epi16(0x0401));
-	v = _mm512_madd_epi16(v, _mm512_set1_epi32(0x00100001));
-	_mm_storeu_si128((__m128i *)(void *)packed, _mm512_cvtepi32_epi8(v));
+	return _mm512_madd_epi16(v, _mm512_set1_epi32(0x00100001));
+}
+
+static inline void pack2_group(__m512i v, uint8_t *packed)
+{
+	_mm_storeu_si128((__m128i *)(void *)packed, _mm512_cvtepi32_epi8(pack2_fours(v)));
+}
+
+/* Four groups: their bytes go to their places together. */
+static inline void pack2_groups(const __m512i v[4], uint8_t *packed)
+{
+	const __m512i order =
+		_mm512_setr_epi64(0x1c1814100c080400, 0x3c3834302c282420, 0x1d1915110d090501,
+				  0x3d3935312d292521, 0x1e1a16120e0a0602, 0x3e3a36322e2a2622,
+				  0x1f1b17130f0b0703, 0x3f3b37332f2b2723);
+	__m512i all = pack2_fours(v[0]);
+	uint32_t i;
+
+	for (i = 1; i < 4; i++)
+		all = _mm512_or_si512(all, _mm512_slli_epi32(pack2_fours(v[i]), 8 * i));
+	_mm512_storeu_si512(packed, _mm512_permutexvar_epi8(order, all));
 }
 
 /* Eight values to the lowest 24 bits of each 64, then their three bytes side by side. */
@@ -159,6 +178,15 @@ static inline void pack3_group(__m512i v, uint8_t *packed)
 	v = _mm512_or_si512(v, _mm512_srli_epi64(v, 20));
 	v = _mm512_permutexvar_epi8(order, v);
 	_mm256_mask_storeu_epi8(packed, 0xffffff, _mm512_castsi512_si256(v));
+}
+
+/* Two groups, in the same way. */
+static inline void pack4_groups(__m512i v, __m512i w, uint8_t *packed)
+{
+	v = _mm512_maddubs_epi16(v, _mm512_set1_epi16(0x1001));
+	w = _mm512_maddubs_epi16(w, _mm512_set1_epi16(0x1001));
+	v = _mm512_or_si512(v, _mm512_slli_epi16(w, 8));
+	_mm512_storeu_si512(packed, even_then_odd(v));
 }
 
 static inline void pack4_group(__m512i v, uint8_t *packed)
@@ -198,32 +226,48 @@ static uint32_t rank2_avx512(const uint8_t *exps, uint32_t n, const uint8_t *tab
 			     uint8_t *rest)
 {
 	uint32_t i, nrest = 0;
-	struct lookup l;
+	struct window w;
+	int is_window = window_init(&w, table, CODEC_FIRST);
 	__m512i e, code;
 
-	lookup_init(&l, table, CODEC_FIRST);
 	for (i = 0; i < n; i += CODEC_GROUP) {
 		e = load512(exps + i);
-		code = code_of(e, &l);
+		code = is_window ? code_by_window(e, &w) : code_by_symbol(e, table, CODEC_FIRST);
 		nrest += compress(e, is_code(code, CODEC_FIRST), rest + nrest);
 		pack2_group(code, codes + i / 4);
 	}
 	return nrest;
 }
 
+/* Splits a group, and returns the codes of its exponents. */
+static inline __m512i encode2_group(const uint8_t *src, uint8_t *a, const struct window *w,
+				    uint8_t *rest, uint32_t *nrest)
+{
+	__m512i e = split_group(src, a), code = code_by_window(e, w);
+
+	*nrest += compress(e, is_code(code, CODEC_FIRST), rest + *nrest);
+	return code;
+}
+
 static uint32_t encode2_avx512(const uint8_t *src, uint32_t n, const uint8_t *table, uint8_t *a,
 			       uint8_t *codes, uint8_t *rest)
 {
 	uint32_t i, nrest = 0;
-	struct lookup l;
-	__m512i e, code;
+	struct window w;
+	__m512i v[4];
 
-	lookup_init(&l, table, CODEC_FIRST);
-	for (i = 0; i < n; i += CODEC_GROUP) {
-		e = split_group(src + 2 * i, a + i);
-		code = code_of(e, &l);
-		nrest += compress(e, is_code(code, CODEC_FIRST), rest + nrest);
-		pack2_group(code, codes + i / 4);
+	if (!window_init(&w, table, CODEC_FIRST)) {
+		split_bf16_avx512(src, n, a, NULL, rest);
+		return rank2_avx512(rest, n, table, codes, rest);
+	}
+	for (i = 0; i < n; i += 4 * CODEC_GROUP) {
+		v[0] = encode2_group(src, a, &w, rest, &nrest);
+		v[1] = encode2_group(src + 128, a + 64, &w, rest, &nrest);
+		v[2] = encode2_group(src + 256, a + 128, &w, rest, &nrest);
+		v[3] = encode2_group(src + 384, a + 192, &w, rest, &nrest);
+		pack2_groups(v, codes + i / 4);
+		src += 512;
+		a += 256;
 	}
 	return nrest;
 }
@@ -232,27 +276,30 @@ static uint32_t rank3_avx512(const uint8_t *exps, uint32_t n, const uint8_t *tab
 			     uint8_t *rest)
 {
 	uint32_t i, nrest = 0;
-	struct lookup l;
+	struct window w;
+	int is_window;
 	__m512i e, code;
 
-	lookup_init(&l, table + CODEC_FIRST, CODEC_SECOND);
+	table += CODEC_FIRST;
+	is_window = window_init(&w, table, CODEC_SECOND);
 	for (i = 0; i < n; i += CODEC_GROUP) {
 		e = load512(exps + i);
-		code = code_of(e, &l);
+		code = is_window ? code_by_window(e, &w) : code_by_symbol(e, table, CODEC_SECOND);
 		nrest += compress(e, is_code(code, CODEC_SECOND), rest + nrest);
 		pack3_group(code, codes + i / 8 * 3);
 	}
 	return nrest;
 }
 
-/* 64 exponents of a window; escapes are rare. */
-static inline uint32_t rank4_group(__m512i e, __m512i base, uint8_t *codes, uint8_t *rest)
+/* The codes of 64 exponents of a window; escapes are rare. */
+static inline __m512i rank4_group(__m512i e, __m512i base, uint8_t *rest, uint32_t *nrest)
 {
 	__m512i code = _mm512_min_epu8(_mm512_sub_epi8(e, base), _mm512_set1_epi8(CODEC_WINDOW));
 	__mmask64 escapes = is_code(code, CODEC_WINDOW);
 
-	pack4_group(code, codes);
-	return escapes ? compress(e, escapes, rest) : 0;
+	if (escapes)
+		*nrest += compress(e, escapes, rest + *nrest);
+	return code;
 }
 
 static uint32_t rank4_avx512(const uint8_t *exps, uint32_t n, const uint8_t *table, uint8_t *codes,
@@ -262,7 +309,7 @@ static uint32_t rank4_avx512(const uint8_t *exps, uint32_t n, const uint8_t *tab
 	uint32_t i, nrest = 0;
 
 	for (i = 0; i < n; i += CODEC_GROUP)
-		nrest += rank4_group(load512(exps + i), base, codes + i / 2, rest + nrest);
+		pack4_group(rank4_group(load512(exps + i), base, rest, &nrest), codes + i / 2);
 	return nrest;
 }
 
@@ -270,11 +317,15 @@ static uint32_t encode4_avx512(const uint8_t *src, uint32_t n, const uint8_t *ta
 			       uint8_t *codes, uint8_t *rest)
 {
 	const __m512i base = _mm512_set1_epi8((char)table[0]);
-	uint32_t i, nrest = 0;
+	uint32_t i, next, nrest = 0;
+	__m512i v, w;
 
-	for (i = 0; i < n; i += CODEC_GROUP)
-		nrest += rank4_group(split_group(src + 2 * i, a + i), base, codes + i / 2,
-				     rest + nrest);
+	for (i = 0; i < n; i += 2 * CODEC_GROUP) {
+		next = i + CODEC_GROUP;
+		v = rank4_group(split_group(src + 2 * i, a + i), base, rest, &nrest);
+		w = rank4_group(split_group(src + 2 * next, a + next), base, rest, &nrest);
+		pack4_groups(v, w, codes + i / 2);
+	}
 	return nrest;
 }
 
