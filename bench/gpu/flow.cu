@@ -30,8 +30,7 @@ counter_wait(const struct flow *f, const struct urccl_dev_lane *l, uint64_t valu
 static __device__ __forceinline__ int room_wait(struct urccl_dev_lane *l, uint32_t n,
 						uint64_t until)
 {
-	while (l->entries - (l->pushed - l->ended) < n) {
-		(void)__urccl_dev_look(l);
+	while (!urccl_dev_has_room(l, n)) {
 		if (is_late(l, until))
 			return -ETIME;
 	}
@@ -182,7 +181,7 @@ static __global__ void failure_kernel(struct flow f, uint32_t *told, struct lane
 	r.begun = gpu_ns();
 	until = r.begun + f.j.limit_ns;
 	while (res == -ETIME && !is_late(&l, until)) {
-		while (__urccl_dev_has(&l, 2))
+		while (urccl_dev_has_room(&l, 2))
 			message_push(&f, &l, base);
 		res = urccl_dev_wait(&l, l.pushed - 1, 10000);
 		res = res ? res : -ETIME;

@@ -50,7 +50,7 @@ static __device__ __forceinline__ uint64_t message_push(const struct job *j,
 	case KIND_WRITE_NOTIFY:
 		return urccl_dev_write(l, j->remote, j->local + off, j->len, off, URCCL_SQE_NOTIFY);
 	case KIND_WRITE_SIGNAL:
-		if (l->entries - (l->pushed - l->ended) < 2 && urccl_dev_room(l) < 2)
+		if (!urccl_dev_has_room(l, 2))
 			return URCCL_DEV_FULL;
 		urccl_dev_write(l, j->remote, j->local + off, j->len, off, 0);
 		return urccl_dev_fetch_add(l, j->counters, 8 * lane_index(j), 1, URCCL_SQE_FENCE);

@@ -94,10 +94,10 @@ URCCL_DEV uint64_t __urccl_dev_cycles(void)
 	return (uint64_t)clock64();
 }
 
-/* Registers: the compiler would load and compute these anew in each push. */
+/* The compiler would compute the address anew in each push. */
 URCCL_DEV void __urccl_dev_keep(struct urccl_dev_lane *l)
 {
-	asm volatile("" : "+l"(l->slots), "+l"(l->words), "+r"(l->entries));
+	asm volatile("" : "+l"(l->slots), "+l"(l->words));
 }
 
 /* What this thread, or the warp, stored before is seen by whoever sees an entry pushed from now
@@ -185,7 +185,7 @@ URCCL_DEV struct urccl_dev_lane __urccl_dev_open(struct urccl_device_ring ring, 
 						 uint32_t is_warp, uint32_t rank)
 {
 	struct urccl_dev_lane l;
-	uint64_t pushed = 0, none;
+	uint64_t pushed = 0, none = 0;
 
 	l.slots = ring.slots + (size_t)lane * (ring.entries + 1);
 	l.words = ring.words + lane;
@@ -195,6 +195,7 @@ URCCL_DEV struct urccl_dev_lane __urccl_dev_open(struct urccl_device_ring ring, 
 	__urccl_dev_keep(&l);
 	if (!is_warp || !rank)
 		__urccl_dev_load(&l.words->pushed, &pushed, &none);
+	l.entries += (uint32_t)none; /* 0, or the compiler would load a constant in each push */
 	l.pushed = __urccl_dev_agree(&l, pushed);
 	l.failed = __urccl_dev_look(&l);
 	return l;
@@ -223,18 +224,20 @@ URCCL_DEV void urccl_dev_close(struct urccl_dev_lane *l)
 		__urccl_dev_store(&l->words->pushed, l->pushed, 0, 1, 1);
 }
 
-/* 1: n entries have room. Reads host memory only if they had none at the last look. */
-URCCL_DEV int __urccl_dev_has(struct urccl_dev_lane *l, uint32_t n)
+/* 1: n entries have room, of which the lane has slots. Reads host memory only if they had none at
+ * the last look. */
+URCCL_DEV int urccl_dev_has_room(struct urccl_dev_lane *l, uint32_t n)
 {
 	if (l->entries - ((uint32_t)l->pushed - (uint32_t)l->ended) < n)
 		(void)__urccl_dev_look(l);
 	return l->entries - ((uint32_t)l->pushed - (uint32_t)l->ended) >= n;
 }
 
-/* Entries that can be pushed. Reads host memory only if there was none at the last look. */
+/* Entries that can be pushed. Reads host memory only if there was none at the last look: those that
+ * need more than one ask urccl_dev_has_room(). */
 URCCL_DEV uint32_t urccl_dev_room(struct urccl_dev_lane *l)
 {
-	(void)__urccl_dev_has(l, 1);
+	(void)urccl_dev_has_room(l, 1);
 	return l->entries - (uint32_t)(l->pushed - l->ended);
 }
 
@@ -262,7 +265,7 @@ URCCL_DEV uint64_t *__urccl_dev_slot(const struct urccl_dev_lane *l, uint32_t in
 URCCL_DEV uint64_t urccl_dev_push(struct urccl_dev_lane *l, const struct urccl_sqe *sqe)
 {
 	const uint64_t index = l->pushed;
-	const int has = __urccl_dev_has(l, 1);
+	const int has = urccl_dev_has_room(l, 1);
 	uint64_t *at = __urccl_dev_slot(l, (uint32_t)index), w[8], a, b;
 
 	__urccl_dev_words(l, (uint32_t)index, sqe, w);
@@ -279,17 +282,47 @@ URCCL_DEV uint64_t urccl_dev_push(struct urccl_dev_lane *l, const struct urccl_s
 }
 
 #ifdef __CUDACC__
+/* The lower of two threads gives the second word and gets the first one of the other. */
+URCCL_DEV void __urccl_dev_swap(uint32_t is_upper, uint32_t distance, uint64_t *a, uint64_t *b)
+{
+	const uint64_t got = __shfl_xor_sync(
+		0xffffffffu, (unsigned long long)(is_upper ? *a : *b), (int)distance);
+
+	*a = is_upper ? got : *a;
+	*b = is_upper ? *b : got;
+}
+
+/* Four threads exchange the quarters of their entries: each has the same one of all four then. */
+URCCL_DEV void __urccl_dev_exchange(uint32_t rank, uint64_t w[8])
+{
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		__urccl_dev_swap(rank & 1, 1, &w[i], &w[2 + i]);
+		__urccl_dev_swap(rank & 1, 1, &w[4 + i], &w[6 + i]);
+	}
+	for (i = 0; i < 4; i++)
+		__urccl_dev_swap(rank & 2, 2, &w[i], &w[4 + i]);
+}
+
 /* By a warp: threads 0 to n - 1 push an entry of their own each, with indexes in that order, or
  * none does. n: 1 to 32, and no more than the lane's entries. Returns the thread's index. */
 URCCL_DEV uint64_t urccl_dev_push_each(struct urccl_dev_lane *l, const struct urccl_sqe *sqe,
 				       uint32_t n)
 {
 	const uint64_t index = l->pushed + l->rank;
-	const int has = __urccl_dev_has(l, n);
-	uint64_t w[8];
+	const int has = urccl_dev_has_room(l, n);
+	uint64_t w[8], *at;
+	uint32_t i, of;
 
 	__urccl_dev_words(l, (uint32_t)index, sqe, w);
-	__urccl_dev_store_entry(__urccl_dev_slot(l, (uint32_t)index), w, has && l->rank < n);
+	__urccl_dev_exchange(l->rank, w);
+	for (i = 0; i < 4; i++) { /* four threads store 64 bytes together: full sectors */
+		of = (l->rank & ~3u) + i;
+		at = __urccl_dev_slot(l, (uint32_t)l->pushed + of);
+		__urccl_dev_store(at + 2 * (size_t)(l->rank & 3), w[2 * i], w[2 * i + 1], 0,
+				  has && of < n);
+	}
 	l->pushed += has ? n : 0;
 	return has ? index : URCCL_DEV_FULL;
 }
