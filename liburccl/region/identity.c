@@ -10,6 +10,32 @@
 
 #include "region/private.h"
 
+int ranges_can_ask(struct control *c)
+{
+	if (c->mappings.fd < 0 && mappings_open(&c->mappings))
+		return 0;
+	if (c->mappings.reads)
+		return 0;
+	mappings_anew(&c->mappings);
+	return 1;
+}
+
+/* The file stays open, since opening it takes longer than a query. */
+int ranges_list(struct control *c, struct control_error *t)
+{
+	int rc = 0;
+
+	if (c->mappings.fd < 0)
+		rc = mappings_open(&c->mappings);
+	else
+		mappings_anew(&c->mappings);
+	if (rc == -ENOENT || rc == -EACCES || rc == -EPERM)
+		return 1;
+	if (rc)
+		*t = (struct control_error){rc, REASON_RANGE_UNKNOWN, {(uint64_t)-rc, 0, 0}};
+	return rc;
+}
+
 static int run_refuse(struct control_error *t, int res, uint32_t reason, const struct span *s,
 		      const struct memory *m, uint64_t addr)
 {

@@ -55,12 +55,12 @@ int ranges_check(const struct control *c, const struct urccl_range *ranges, uint
 struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges, uint32_t n,
 			     uint32_t rights, struct control_error *t);
 void ranges_free(struct control *c, struct memory *m);
-/* Reads the current list of mappings into control.mappings. 0; -errno with *t; 1: the system has no
- * list to read. */
+/* identity.c. Reads the current list of mappings into control.mappings. 0; -errno with *t; 1: the
+ * system has no list to read. */
 int ranges_list(struct control *c, struct control_error *t);
 /* 1: the kernel can be asked for one mapping without its whole list. */
 int ranges_can_ask(struct control *c);
-/* identity.c. Checks what is mapped at the run of span k now, and identifies it. known: the extent
+/* Checks what is mapped at the run of span k now, and identifies it. known: the extent
  * that it is to share, or NULL. 0 or -errno. */
 int run_check(struct control *c, struct memory *m, uint32_t k, struct extent *run,
 	      const struct extent *known, struct control_error *t);

@@ -189,16 +189,6 @@ static struct extent *extent_find(struct control *c, const struct extent *like)
 
 /* ---- is the memory mapped ---- */
 
-int ranges_can_ask(struct control *c)
-{
-	if (c->mappings.fd < 0 && mappings_open(&c->mappings))
-		return 0;
-	if (c->mappings.reads)
-		return 0;
-	mappings_anew(&c->mappings);
-	return 1;
-}
-
 /* Asks the kernel whether all of the range is mapped. It is better to refuse it here than to fail
  * in a copy. */
 static int is_mapped(struct control *c, uint64_t addr, uint64_t len)
@@ -275,20 +265,6 @@ static int run_allowed(struct mappings *maps, const struct memory *m, const stru
 							    : REASON_RANGE_UNREADABLE,
 				     i, at, 0);
 	return 0;
-}
-
-/* The file stays open, since opening it takes longer than a query. */
-int ranges_list(struct control *c, struct control_error *t)
-{
-	int rc = 0;
-
-	if (c->mappings.fd < 0)
-		rc = mappings_open(&c->mappings);
-	else
-		mappings_anew(&c->mappings);
-	if (rc == -ENOENT || rc == -EACCES || rc == -EPERM)
-		return 1;
-	return rc ? ranges_refuse(t, rc, REASON_RANGE_UNKNOWN, (uint64_t)-rc, 0, 0) : 0;
 }
 
 /* Memory inside an extent with the same rights was checked when that extent was made. */
