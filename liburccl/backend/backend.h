@@ -74,9 +74,9 @@ struct device {
 	uint32_t caps;			/* enum device_caps */
 	struct gpu *gpu;		/* the context's, set after open */
 	const uint64_t *iteration;	/* the engine's iteration counter; NULL: none */
-	uint32_t served;		/* the backend sets it to 1 when poll moves bytes of a peer or
-					 * takes a completion that makes no event; the engine clears
-					 * it, and does not sleep soon after */
+	uint32_t served;		/* the backend sets it to 1 when poll moves bytes of a peer
+					 * or takes a completion that makes no event; the engine
+					 * clears it, and does not sleep soon after */
 	uint32_t left;			/* 1: the context closed without it, as is_stuck() said so;
 					 * the closing thread writes, any thread reads it */
 };
@@ -356,10 +356,10 @@ struct backend {
 	/* Takes the first chunks of the n, all of ep: returns how many; 0: full, poll first. May
 	 * fail them in poll. */
 	uint32_t (*post)(struct ep *ep, struct chunk **chunks, uint32_t n);
-	/* Optional. Moves len bytes (some KiB) at once between local memory of the host and a remote
-	 * whose key is mapped and not of a GPU, as a READ or WRITE that comes out with res 0,
-	 * CHUNK_QUIET and no path. 0: nothing was moved, post a chunk: one that was posted comes
-	 * first, or the chunk would fail. */
+	/* Optional. Moves len bytes (some KiB) at once between local memory of the host and a
+	 * remote whose key is mapped and not of a GPU, as a READ or WRITE that comes out with res
+	 * 0, CHUNK_QUIET and no path. 0: nothing was moved, post a chunk: one that was posted
+	 * comes first, or the chunk would fail. */
 	int (*copy)(struct ep *ep, enum chunk_kind kind, const struct rkey *key, uint64_t off,
 		    void *local, uint32_t len);
 	/* The chunk was taken and is not out. May be called again with CANCEL_NOW after
