@@ -38,7 +38,8 @@ struct extent {
 	struct gpu_dev *gpu;		/* likewise, once the devices register it */
 	uint32_t direct;		/* bit per device that accesses it itself; set by the
 					 * registering thread */
-	uint32_t identified;		/* the next four are known; fd >= 0: they are not used */
+	uint64_t mapping_end;		/* of the mapping at addr; 0: nothing is known of it, or
+					 * fd >= 0 */
 	uint32_t major, minor;		/* the file that is mapped at addr; inode 0: none */
 	uint64_t inode, file_off;
 	void	*mr[DEVICES_MAX];	/* each device's registration, which it owns */

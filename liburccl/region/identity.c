@@ -48,18 +48,19 @@ static void run_identify(struct mappings *maps, struct extent *run)
 {
 	if (!mappings_find(maps, run->addr) || maps->start > run->addr)
 		return;
-	run->identified = 1;
+	run->mapping_end = maps->end;
 	run->major = maps->major;
 	run->minor = maps->minor;
 	run->inode = maps->inode;
 	run->file_off = maps->inode ? maps->offset + (run->addr - maps->start) : 0;
 }
 
+/* An extent may have several mappings: nothing is known of those behind its first. */
 static int is_same(const struct extent *run, const struct extent *known)
 {
 	uint64_t off = known->inode ? known->file_off + (run->addr - known->addr) : 0;
 
-	return !run->identified || !known->identified ||
+	return !run->mapping_end || run->addr >= known->mapping_end ||
 	       (run->inode == known->inode && run->major == known->major &&
 		run->minor == known->minor && run->file_off == off);
 }
