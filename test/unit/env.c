@@ -72,7 +72,7 @@ static const struct name {
 	{"libfabric_so", "/opt/lib/libfabric.so.1", "", NULL},
 	{"sim", "seed=7,delay=2us..50us,drop=0.1%", "drop=0.1", NULL},
 	{"gpu", "0000:1b:00.0", "", NULL},
-	{"topology", "machine.txt", "", NULL},
+	{"topology", "/machine.txt", "", NULL},
 	{"cuda_so", "/opt/lib/libcuda.so", "", NULL},
 	{"staging_bytes", "32m", "9m", "33554432"},
 	{"device_order", "explicit", "strict", NULL},
