@@ -115,6 +115,7 @@ void fabric_gather(struct fabric_ep *e, struct chunk *c, uint32_t bulk, struct f
 	g->first = c;
 	g->n = 0;
 	g->len = 0;
+	g->of_gpu = 0;
 	if (!fabric_moves(c)) {
 		add_proof(e, g, c);
 		return;
