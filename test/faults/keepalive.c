@@ -19,7 +19,6 @@ static void connect_it(void)
 
 	CHECK_EQ(cqe.res, 0);
 	p.a.peer.id = (uint32_t)cqe.handle;
-	side_watch(&p.a, (struct urccl_peer){0}, 1);
 	CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &peer.advert, 1, &remote), 0);
 }
 
@@ -36,6 +35,7 @@ static void begin(uint32_t dead_after_ms)
 	place.dead_after_ms = dead_after_ms;
 	peer_start(&peer, &place);
 	side_open(&p, &p.a);
+	side_watch(&p.a, (struct urccl_peer){0}, 1);
 	side_register(&p.a, local, sizeof(local), 0);
 	connect_it();
 }
