@@ -17,12 +17,15 @@ static struct urccl_remote remote;
 
 static void submit(uint32_t us)
 {
-	static struct urccl_paged d = {.size = sizeof(d), .ndims = 1, .block = BLOCK};
+	/* Entries under way point to it: it stays as it is. */
+	static struct urccl_paged d = {
+		.size = sizeof(d),
+		.ndims = 1,
+		.block = BLOCK,
+		.dim = {{.count = BLOCKS, .local_stride = 2 * BLOCK, .remote_stride = 2 * BLOCK}},
+	};
 	struct urccl_sqe *sqe = side_sqe(&p.a);
 
-	d.dim[0] = (struct urccl_dim){.count = BLOCKS,
-				      .local_stride = 2 * BLOCK,
-				      .remote_stride = 2 * BLOCK};
 	urccl_prep_write_paged(sqe, remote, region, &d, 1);
 	urccl_sqe_set_deadline_us(sqe, us);
 	CHECK_EQ(urccl_submit(p.a.ring), 1);

@@ -46,10 +46,13 @@ static int holds(uint64_t addr, int byte)
 /* Every second block. */
 static const struct urccl_paged *blocks(void)
 {
-	static struct urccl_paged d = {.size = sizeof(d), .ndims = 1, .block = BLOCK};
+	static struct urccl_paged d = {
+		.size = sizeof(d),
+		.ndims = 1,
+		.block = BLOCK,
+		.dim = {{.count = BLOCKS, .local_stride = APART, .remote_stride = APART}},
+	};
 
-	d.dim[0] =
-		(struct urccl_dim){.count = BLOCKS, .local_stride = APART, .remote_stride = APART};
 	return &d;
 }
 
