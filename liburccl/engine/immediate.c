@@ -7,7 +7,7 @@
 #include "engine/private.h"
 
 #define IMMEDIATE_MOST 8192u /* bytes of an entry */
-#define NOP_FLAGS   (URCCL_SQE_SKIP_SUCCESS | URCCL_SQE_NO_WAKE)
+#define NOP_FLAGS      (URCCL_SQE_SKIP_SUCCESS | URCCL_SQE_NO_WAKE)
 /* A copy is placed and proved when it ends: ACKED and NO_REPLAY ask for less. */
 #define MOVE_FLAGS (NOP_FLAGS | URCCL_SQE_ACKED | URCCL_SQE_NO_REPLAY | 1u << URCCL_SQE_CLASS_SHIFT)
 
@@ -19,7 +19,7 @@ static inline int ring_is_free(const struct engine_ring *er)
 }
 
 static inline void immediate_end(struct engine_ring *er, const struct urccl_sqe *s, uint64_t moved,
-			      uint32_t flags, uint32_t path)
+				 uint32_t flags, uint32_t path)
 {
 	struct ring *r = er->ring;
 	struct urccl_cqe *cqe;
@@ -84,7 +84,7 @@ static int has_local(const struct engine *e, const struct rail *rail, const stru
 }
 
 static void immediate_moved(struct engine *e, struct rail *rail, const struct urccl_sqe *s,
-			 enum chunk_kind kind)
+			    enum chunk_kind kind)
 {
 	struct engine_peer *p = rail->peer;
 
@@ -96,7 +96,7 @@ static void immediate_moved(struct engine *e, struct rail *rail, const struct ur
 	PROBE(chunk_posted, p->handle, kind, s->len);
 	stat_add(&rail->bytes[kind], s->len);
 	stat_add(&e->stats->count.chunks, 1);
-	stats_moved(e, s, s->len);
+	stats_moved_of(e, s);
 }
 
 static int move_take(struct engine *e, struct engine_ring *er, const struct urccl_sqe *s)
@@ -124,9 +124,27 @@ static int move_take(struct engine *e, struct engine_ring *er, const struct urcc
 	return 1;
 }
 
+/* Reads each field once, since the program may change its slot, and by itself: a wider load of what
+ * the program has just stored would wait until the stores are done. */
+static inline struct urccl_sqe sqe_read(const struct urccl_sqe *sqe)
+{
+	return (struct urccl_sqe){.opcode = load_relaxed(&sqe->opcode),
+				  .dtype = load_relaxed(&sqe->dtype),
+				  .flags = load_relaxed(&sqe->flags),
+				  .user_data = load_relaxed(&sqe->user_data),
+				  .remote = load_relaxed(&sqe->remote),
+				  .region = load_relaxed(&sqe->region),
+				  .addr = load_relaxed(&sqe->addr),
+				  .len = load_relaxed(&sqe->len),
+				  .off = load_relaxed(&sqe->off),
+				  .tag = load_relaxed(&sqe->tag),
+				  .group = load_relaxed(&sqe->group),
+				  .reserved = load_relaxed(&sqe->reserved)};
+}
+
 int immediate_run(struct engine *e, struct engine_ring *er, const struct urccl_sqe *sqe)
 {
-	const struct urccl_sqe s = *sqe; /* the program may change its slot */
+	const struct urccl_sqe s = sqe_read(sqe);
 
 	if (!ring_is_free(er))
 		return 0;

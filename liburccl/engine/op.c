@@ -180,7 +180,7 @@ void op_end_nop(struct op *op)
 
 static void op_end_moved(struct op *op)
 {
-	stats_moved(op_engine(op), &op->sqe, op->placed);
+	stats_moved(op);
 	if (op->deadline_ns) {
 		stats_moved_later(op);
 		wheel_unset(&op->timer);

@@ -1083,7 +1083,7 @@ void retry_commands(struct engine *e); /* checks the commands that wait */
 void op_begin_other(struct op *op); /* op.c */
 
 /* Nothing blocks the entry any more. */
-static inline void op_begin(struct op *op)
+static inline __attribute__((always_inline)) void op_begin(struct op *op)
 {
 	if (op->sqe.opcode == URCCL_OP_NOP) {
 		op_end_nop(op);

@@ -136,25 +136,35 @@ __attribute__((noinline)) void stats_batch_started(const struct op *op)
 	b->started_ns = op->started_ns;
 }
 
-static struct segment_flow *flow_of(const struct engine *e, const struct urccl_sqe *sqe)
+static struct segment_flow *flow_of(const struct engine *e, uint32_t opcode, uint32_t flags)
 {
-	uint32_t opcode = sqe->opcode, flow;
+	uint32_t flow;
 
 	/* Opcodes that read are odd. Invalid classes were refused. */
 	flow = opcode == URCCL_OP_NOTIFY ? SEGMENT_NOTIFY : !(opcode & 1);
-	flow += (sqe->flags >> URCCL_SQE_CLASS_SHIFT) * SEGMENT_FLOWS;
+	flow += (flags >> URCCL_SQE_CLASS_SHIFT) * SEGMENT_FLOWS;
 	assert(flow < SEGMENT_ALL_FLOWS);
 	return &e->stats->flows[flow];
 }
 
-__attribute__((noinline)) void stats_batch_start(struct engine *e, const struct urccl_sqe *sqe)
+__attribute__((noinline)) void stats_batch_start(const struct op *op)
+{
+	struct stats_batch *b = &op_engine(op)->stats_batch;
+
+	if (b->ended)
+		stats_batch_end(op_engine(op));
+	memcpy(&b->what, &op->sqe, sizeof(b->what));
+	b->flow = flow_of(op_engine(op), op->sqe.opcode, op->sqe.flags);
+}
+
+__attribute__((noinline)) void stats_batch_start_of(struct engine *e, uint32_t what)
 {
 	struct stats_batch *b = &e->stats_batch;
 
 	if (b->ended)
 		stats_batch_end(e);
-	memcpy(&b->what, sqe, sizeof(b->what));
-	b->flow = flow_of(e, sqe);
+	b->what = what;
+	b->flow = flow_of(e, what & 0xff, what >> 16);
 }
 
 /* The clock is read once in some iterations. All but one of them are short. */

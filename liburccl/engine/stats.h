@@ -32,8 +32,8 @@ static inline void stat_add(uint64_t *word, uint64_t n)
 int stats_open(struct engine *e); /* 0 or -ENOMEM */
 void stats_peer(const struct engine_peer *p);
 void stats_batch_end(struct engine *e);
-/* A batch of another flow begins. */
-void stats_batch_start(struct engine *e, const struct urccl_sqe *sqe);
+void stats_batch_start(const struct op *op);		    /* a batch of another flow begins */
+void stats_batch_start_of(struct engine *e, uint32_t what); /* of entries without an op */
 void stats_batch_started(const struct op *op); /* a batch begins of entries taken in another
 					        * iteration */
 void stats_ring_closed(struct engine_ring *er);
@@ -43,18 +43,33 @@ void stats_asleep(struct engine *e, uint64_t ns);
 /* ---- ended entries ---- */
 
 /* A read, write or notification succeeded; most belong to the same flow as the one before. */
-static inline void stats_moved(struct engine *e, const struct urccl_sqe *sqe, uint64_t bytes)
+static inline void stats_moved(const struct op *op)
 {
-	struct stats_batch *b = &e->stats_batch;
+	struct stats_batch *b = &op_engine(op)->stats_batch;
 	uint32_t what;
 
 	if (!URCCL_STATISTICS)
 		return;
-	memcpy(&what, sqe, sizeof(what));
+	memcpy(&what, &op->sqe, sizeof(what));
 	if (b->what != what)
-		stats_batch_start(e, sqe);
+		stats_batch_start(op);
 	b->ended++;
-	b->bytes += bytes;
+	b->bytes += op->placed;
+}
+
+/* The same for an entry without an op. */
+static inline void stats_moved_of(struct engine *e, const struct urccl_sqe *sqe)
+{
+	struct stats_batch *b = &e->stats_batch;
+	/* As it lies in memory, but from registers. */
+	uint32_t what = sqe->opcode | (uint32_t)sqe->dtype << 8 | (uint32_t)sqe->flags << 16;
+
+	if (!URCCL_STATISTICS)
+		return;
+	if (b->what != what)
+		stats_batch_start_of(e, what);
+	b->ended++;
+	b->bytes += sqe->len;
 }
 
 /* As stats_moved(), for an entry that outlived the iteration that took it. Most were taken together

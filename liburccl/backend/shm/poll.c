@@ -56,9 +56,12 @@ static enum shm_channel channel_of(const struct chunk *c)
 static enum shm_channel ring_of(const struct shm_ep *e, const struct chunk *c)
 {
 	const struct stream *bulk = &e->streams[SHM_BULK];
-	int may_share = c->len > BESIDE_LEN && bulk->tx.bytes <= BULK_LITTLE && !bulk->rx.bulk;
 
-	return may_share ? SHM_BULK : channel_of(c);
+	if (c->len <= QUICK_LEN)
+		return SHM_QUICK;
+	if (c->len > BESIDE_LEN && bulk->tx.bytes <= BULK_LITTLE && !bulk->rx.bulk)
+		return SHM_BULK;
+	return channel_of(c);
 }
 
 static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote *r)
@@ -131,6 +134,15 @@ uint32_t shm_post(struct ep *ep, struct chunk **chunks, uint32_t n)
 	return i;
 }
 
+/* Words are copied whole, and without a call. */
+static inline void copy_small(void *to, const void *from, uint32_t len)
+{
+	if (len == sizeof(uint64_t))
+		memcpy(to, from, sizeof(uint64_t));
+	else
+		memcpy(to, from, len);
+}
+
 int shm_copy(struct ep *ep, enum chunk_kind kind, const struct rkey *key, uint64_t off, void *local,
 	     uint32_t len)
 {
@@ -141,7 +153,7 @@ int shm_copy(struct ep *ep, enum chunk_kind kind, const struct rkey *key, uint64
 	if (!there || e->state != SHM_UP || e->copies[SHM_QUICK].n)
 		return 0;
 	e->dev->beside = BESIDE_ROUNDS;
-	memcpy(kind == CHUNK_WRITE ? there : local, kind == CHUNK_WRITE ? local : there, len);
+	copy_small(kind == CHUNK_WRITE ? there : local, kind == CHUNK_WRITE ? local : there, len);
 	return 1;
 }
 
