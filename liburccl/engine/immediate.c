@@ -93,6 +93,9 @@ static void immediate_moved(struct engine *e, struct rail *rail, const struct ur
 	rail->came += s->len;
 	e->given += s->len;
 	e->immediate_left -= (uint32_t)s->len;
+	e->served = NULL;
+	e->copied_data = s->user_data;
+	e->copied_opcode = s->opcode;
 	PROBE(chunk_posted, p->handle, kind, s->len);
 	stat_add(&rail->bytes[kind], s->len);
 	stat_add(&e->stats->count.chunks, 1);

@@ -174,8 +174,8 @@ static void stats_slow(struct engine *e)
 
 	stat_add(&s->count.slow_turns, 1);
 	stat_set(&s->slow_ns, e->now - e->looked_ns);
-	stat_set(&s->slow_user_data, e->served ? e->served->sqe.user_data : 0);
-	stat_set32(&s->slow_opcode, e->served ? e->served->sqe.opcode : 0);
+	stat_set(&s->slow_user_data, e->served ? e->served->sqe.user_data : e->copied_data);
+	stat_set32(&s->slow_opcode, e->served ? e->served->sqe.opcode : e->copied_opcode);
 }
 
 /* bench/cost.py finds it by name. */
@@ -189,6 +189,7 @@ __attribute__((noinline)) void stats_update(struct engine *e)
 		stats_slow(e);
 	e->looked_ns = e->now;
 	e->served = NULL;
+	e->copied_data = e->copied_opcode = 0;
 	e->update_ns = e->now + UPDATE_NS;
 	store_relaxed(&e->stats->chunks, e->chunks_used);
 	store_relaxed(&e->stats->slots, e->stage.nslots);

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	make_slow();
 	pair_begin(&p, argc, argv);
 	refused();
-	target_open(&p, &t, LEN, 0);
+	target_open(&p, &t, LEN, p.shared);
 	side_register(&p.a, slow, LEN, 0);
 	CHECK_EQ(pthread_create(&thread, NULL, giver, NULL), 0);
 	sqe = side_sqe(&p.a);
