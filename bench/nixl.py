@@ -20,7 +20,8 @@ import sys
 import time
 
 # This file has the name of the package that it measures.
-sys.path = [p for p in sys.path if pathlib.Path(p or ".").resolve() != pathlib.Path(__file__).parent]
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path = [p for p in sys.path if pathlib.Path(p or ".").resolve() != HERE]
 
 # The last is KVBench's plan for DeepSeek-R1: 298 blocks of 1,179,648 bytes.
 SHAPES = [(1, 4), (16, 4), (1024, 4), (16384, 4), (112000, 4), (1, 1152), (16, 1152), (298, 1152)]
