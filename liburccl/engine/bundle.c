@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "engine/private.h"
 
-#define BUNDLE_FIRST 64u /* pieces */
+#define BUNDLE_FIRST 256u /* pieces: one for each warp of the kernel, by 8 multiprocessors */
 
 void bundles_open(struct engine *e)
 {

@@ -24,7 +24,7 @@ struct gpu_feed_slot {
 /* In pinned memory: bundles for gather kernels. They are numbered from 1 on. */
 struct gpu_feed {
 	uint64_t started[8];	/* the first: number of the last kernel that has started */
-	uint64_t taken[GPU_SMS_MOST]; /* kernels' own: bundles that each of their blocks took */
+	uint64_t taken[GPU_SMS_MOST]; /* kernels' own: bundles that earlier ones took */
 	struct gpu_feed_slot slots[GPU_GATHERS]; /* by the bundle's number */
 	struct gpu_piece rows[GPU_GATHERS][GPU_PIECES];
 };

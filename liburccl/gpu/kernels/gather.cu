@@ -2,16 +2,19 @@
 /*
  * Moves the pieces of bundles in units of 4 KiB. The host posts bundles in a ring of its memory
  * (struct gpu_feed), and a running kernel goes on with all that it finds there. Each warp has an
- * equal share of every bundle. A warp that has no work left reads the ring for its block. The last
- * warp that arrives stores the bundle's word.
+ * equal share of every bundle. A warp that has no work left reads the ring for its block, and one
+ * that has little looks whether there is more. While a warp moves a share it loads the rows of the
+ * next one. The last warp that arrives stores the bundle's word.
  *
- * No block waits for another one. A block that finds nothing more notes how many bundles it took,
- * and the next kernel goes on from there. A kernel takes at least what was posted when it started.
+ * No block waits for another one. All blocks of a kernel take the same bundles: the first one that
+ * finds no more for a while closes the kernel for all, and the next kernel goes on from there. A
+ * kernel takes at least what was posted when it started.
  */
 #define UNIT   4096u
 #define RING   64u			/* GPU_GATHERS */
 #define PIECES 1024u			/* GPU_PIECES: rows of a table */
 #define BLOCKS 256u			/* GPU_SMS_MOST */
+#define THREADS 1024u			/* of a block */
 #define AHEAD  8u			/* slots that are read at a time */
 #define LOOKS  8u			/* without work, of about 1 us each: the end of a kernel, */
 #define MORE   32u			/* and of one that found some. A launch takes up to 25 us */
@@ -37,6 +40,11 @@ struct feed {
 	row rows[RING][PIECES];
 };
 
+/* Of a warp, in shared memory. */
+struct __align__(16) rows {
+	row all[34];
+};
+
 /* Of a block. Warps read and write it by atomic operations. Bundles are counted from the first one
  * that the block takes. */
 struct mine {
@@ -44,11 +52,17 @@ struct mine {
 	unsigned int state;		/* twice the bundles, and 1: the block ends with them */
 	unsigned int reads;		/* a warp reads the ring */
 	unsigned int has_all;		/* of those that were posted when the kernel started */
-	unsigned int done;		/* bundles, summed up over the warps */
+	unsigned int ahead;		/* bundle that was begun when a warp looked for more last */
 	u64 taken;			/* by earlier kernels; it does not change */
 	u64 begun;			/* ns; likewise */
+	u64 launch;			/* likewise */
 };
 
+/* A bundle that some blocks have taken and others left would wait for the next kernel, and the
+ * others go on alone meanwhile. Bits 16 and up: number of the last bundle that a block has taken;
+ * below: of the last kernel that is closed, whose blocks take none after that. */
+static __device__ u64 claims;
+static __device__ u64 finished;		/* number of the last bundle whose word was stored */
 static __device__ unsigned int arrived[RING];
 
 static __device__ u64 load_acquire(const u64 *at)
@@ -102,37 +116,97 @@ static __device__ unsigned int feed_look(const feed *f, mine *m, unsigned int se
 	return __ffs(~__ballot_sync(~0u, found)) - 1;
 }
 
-/* Looks until there is work, or the block ends. It ends if no warp of it has work for a while. */
-static __device__ void feed_read(feed *f, mine *m, unsigned int lane)
+/* Takes bundles up to number `to`, or as far as the kernel goes. Returns the number. One lane. */
+static __device__ u64 claim(const mine *m, u64 to)
 {
-	unsigned int seen = block_peek(&m->state, lane) / 2, warps = blockDim.x / 32;
-	unsigned int looks = 0, n = 0;
-	int over;
+	u64 seen = atomicAdd(&claims, 0ull), was;
 
-	do {
-		over = clock_ns() - m->begun >= MOST;
-		if (block_peek(&m->has_all, lane) && __shfl_sync(~0u, over, 0))
-			break;
-		n = feed_look(f, m, seen, lane);
-		if (n < AHEAD && !lane)
-			atomicExch(&m->has_all, 1);
-		looks = block_peek(&m->done, lane) == seen * warps ? looks + 1 : 0;
-		if (!n && !looks)
-			__nanosleep(500);
-	} while (!n && looks < (seen ? MORE : LOOKS));
-	__syncwarp();
-	if (lane)
-		return;
-	if (n) {
-		atomicExch(&m->state, 2 * (seen + n));
-	} else {
-		f->taken[blockIdx.x] = m->taken + seen;
-		atomicExch(&m->state, 2 * seen + 1);
+	for (;; seen = was) {
+		if ((seen ^ m->launch) % 65536 == 0 || seen >> 16 >= to)
+			return seen >> 16 < to ? seen >> 16 : to;
+		was = atomicCAS(&claims, seen, to << 16 | seen % 65536);
+		if (was == seen)
+			return to;
 	}
 }
 
+/* 1: the kernel is closed, and no block takes a bundle behind `last`; may: it may close it. One
+ * lane. */
+static __device__ int close_at(feed *f, const mine *m, u64 last, int may)
+{
+	u64 seen = atomicAdd(&claims, 0ull);
+
+	if (seen >> 16 != last)
+		return 0;
+	if ((seen ^ m->launch) % 65536 == 0)
+		return 1;
+	if (!may || atomicCAS(&claims, seen, last << 16 | m->launch % 65536) != seen)
+		return 0;
+	word_store(&f->taken[(m->launch + 1) % 2], last);
+	return 1;
+}
+
+/* Takes the bundles behind `seen` that are posted now: how many. */
+static __device__ unsigned int feed_take(const feed *f, mine *m, unsigned int seen,
+					 unsigned int lane)
+{
+	unsigned int n = feed_look(f, m, seen, lane);
+
+	if (n < AHEAD && !lane)
+		atomicExch(&m->has_all, 1);
+	if (n && !lane)
+		n = (unsigned int)(claim(m, m->taken + seen + n) - m->taken) - seen;
+	return __shfl_sync(~0u, n, 0);
+}
+
+/* Looks until there is work, or the kernel is closed: a while after all blocks have done all. */
+static __device__ void feed_read(feed *f, mine *m, unsigned int lane)
+{
+	unsigned int seen = block_peek(&m->state, lane) / 2, looks = 0, n = 0;
+	u64 last = m->taken + seen;
+	int ends = 0;
+
+	do {
+		n = feed_take(f, m, seen, lane);
+		if (n)
+			break;
+		looks = word_load(&finished) == last ? looks + 1 : 0;
+		ends = clock_ns() - m->begun >= MOST || looks >= (seen ? MORE : LOOKS);
+		ends = __shfl_sync(~0u, lane ? 0 : close_at(f, m, last, ends && atomicOr(&m->has_all, 0)),
+				   0);
+		if (!ends && !looks)
+			__nanosleep(500);
+	} while (!ends);
+	__syncwarp();
+	if (!lane)
+		atomicExch(&m->state, 2 * (seen + n) + !n);
+}
+
+/* The state, after a look for more if no warp has looked since the block began bundle `next`. */
+static __device__ __noinline__ unsigned int feed_ahead(const feed *f, mine *m, unsigned int next,
+						      unsigned int lane)
+{
+	int looks = __shfl_sync(~0u, lane ? 0 : atomicMax(&m->ahead, next) < next, 0);
+	unsigned int state, n;
+
+	if (looks && __shfl_sync(~0u, lane ? 0 : !atomicExch(&m->reads, 1), 0)) {
+		state = block_peek(&m->state, lane);
+		looks = clock_ns() - m->begun < MOST && state % 2 == 0;
+		n = __shfl_sync(~0u, looks, 0) ? feed_take(f, m, state / 2, lane) : 0;
+		if (!lane && n)
+			atomicExch(&m->state, state + 2 * n);
+		__syncwarp();
+		if (!lane)
+			atomicExch(&m->reads, 0);
+	}
+	state = block_peek(&m->state, lane);
+	__threadfence_block();
+	return state;
+}
+
 /* The state when it shows work behind `next`, or the end of the block. */
-static __device__ unsigned int feed_wait(feed *f, mine *m, unsigned int next, unsigned int lane)
+static __device__ __noinline__ unsigned int feed_wait(feed *f, mine *m, unsigned int next,
+						     unsigned int lane)
 {
 	unsigned int state;
 	int reads;
@@ -155,8 +229,8 @@ static __device__ unsigned int feed_wait(feed *f, mine *m, unsigned int next, un
 }
 
 /* The last of the rows whose first unit is not behind it. n is at most 1,024. */
-static __device__ unsigned int find_row(const row *table, unsigned int n, unsigned int unit,
-				    unsigned int lane)
+static __device__ __noinline__ unsigned int find_row(const row *table, unsigned int n,
+						    unsigned int unit, unsigned int lane)
 {
 	unsigned int step = (n + 31) / 32, at = lane * step, base;
 
@@ -166,21 +240,13 @@ static __device__ unsigned int find_row(const row *table, unsigned int n, unsign
 	       __clz(__ballot_sync(~0u, lane < step && at < n && table[at].first <= unit));
 }
 
-static __device__ void copy_unit(u64 dst, u64 src, unsigned int len, unsigned int lane)
+/* A unit that is not whole, or not of whole 16 bytes: apart, for its registers. */
+static __device__ __noinline__ void copy_part(u64 dst, u64 src, unsigned int len, unsigned int lane)
 {
-	uint4 *to = reinterpret_cast<uint4 *>(dst), part[UNIT / 512];
+	uint4 *to = reinterpret_cast<uint4 *>(dst);
 	const uint4 *from = reinterpret_cast<const uint4 *>(src);
 	unsigned int i, whole = (dst | src) % 16 ? 0 : len / 16;
 
-	if (whole == UNIT / 16) {
-#pragma unroll
-		for (i = 0; i < UNIT / 512; i++)
-			part[i] = __ldcs(from + i * 32 + lane);
-#pragma unroll
-		for (i = 0; i < UNIT / 512; i++)
-			to[i * 32 + lane] = part[i];
-		return;
-	}
 	for (i = lane; i < whole; i += 32)
 		to[i] = __ldcs(from + i);
 	for (i = whole * 16 + lane; i < len; i += 32)
@@ -188,24 +254,95 @@ static __device__ void copy_unit(u64 dst, u64 src, unsigned int len, unsigned in
 			__ldcs(reinterpret_cast<const unsigned char *>(src) + i);
 }
 
-/* The share of a warp. each: units of every row but the last, which may have fewer; 0: they
- * differ. Returns the units. */
-static __device__ unsigned int share_copy(const feed *f, u64 bundle, unsigned int warp,
-					  unsigned int warps, unsigned int lane)
+static __device__ __forceinline__ u64 bundle_at(mine *m, unsigned int number, unsigned int lane)
 {
-	const row *table = f->rows[bundle >> 38 & 0xff];
+	unsigned int at = ((unsigned int)m->taken + number) % RING;
+
+	return __shfl_sync(~0u, lane ? 0 : atomicCAS(&m->slots[at].bundle, 0, 0), 0);
+}
+
+static __device__ __forceinline__ const row *bundle_rows(const feed *f, u64 bundle)
+{
+	return f->rows[bundle >> 38 & 0xff];
+}
+
+static __device__ __forceinline__ void copy_unit(u64 dst, u64 src, unsigned int len,
+						 unsigned int lane)
+{
+	uint4 *to = reinterpret_cast<uint4 *>(dst) + lane, part[UNIT / 512];
+	const uint4 *from = reinterpret_cast<const uint4 *>(src) + lane;
+	unsigned int i;
+
+	if (len < UNIT || (dst | src) % 16) {
+		copy_part(dst, src, len, lane);
+		return;
+	}
+#pragma unroll
+	for (i = 0; i < UNIT / 512; i++)
+		part[i] = __ldcs(from + i * 32);
+#pragma unroll
+	for (i = 0; i < UNIT / 512; i++)
+		to[i * 32] = part[i];
+}
+
+/* Loads n rows, up to 32, from row i on into the warp's shared memory, in parts of 16 bytes. The
+ * threads neither wait nor keep registers for them. Two rows are three parts. */
+static __device__ __forceinline__ void rows_load(rows *to, const row *table, unsigned int i,
+						 unsigned int n, unsigned int lane)
+{
+	unsigned int at = (unsigned int)__cvta_generic_to_shared(to), part;
+	const char *from = reinterpret_cast<const char *>(table + i / 2 * 2);
+
+	n = ((i % 2 + n) * 3 + 1) / 2;
+	for (part = lane; part < n; part += 32)
+		asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+			     :
+			     : "r"(at + part * 16), "l"(from + part * 16)
+			     : "memory");
+}
+
+/* The lane's row of those that were loaded last, from row i on. */
+static __device__ __forceinline__ row rows_take(const rows *loaded, unsigned int i,
+						unsigned int lane)
+{
+	row r;
+
+	asm volatile("cp.async.wait_all;" : : : "memory");
+	__syncwarp();
+	r = loaded->all[i % 2 + lane];
+	__syncwarp();
+	return r;
+}
+
+/* A warp's share of a bundle begins in the row that is returned. Each lane loads one of the next 32
+ * rows. each: units of every row but the last, which may have fewer; 0: they differ. */
+static __device__ __forceinline__ unsigned int share_open(const feed *f, u64 bundle,
+							  unsigned int warp, unsigned int warps,
+							  unsigned int lane, rows *loaded)
+{
 	unsigned int each = bundle >> 29 & 0x1ff, n = bundle >> 16 & 0x1fff;
-	unsigned int units = bundle & 0xffff, begin = units * warp / warps, unit = begin;
-	unsigned int end = units * (warp + 1) / warps, i, k, in, len, first;
-	u64 src, dst;
-	row r = {};
+	unsigned int units = bundle & 0xffff, unit = units * warp / warps;
+	unsigned int end = units * (warp + 1) / warps, i;
 
 	if (unit == end)
 		return 0;
-	i = each ? unit / each : find_row(table, n, unit, lane);
-	for (; unit < end; i += 32) {
-		if (i + lane < n && lane < end - unit)
-			r = table[i + lane];
+	i = each ? unit / each : find_row(bundle_rows(f, bundle), n, unit, lane);
+	n = n - i < 32 ? n - i : 32;
+	rows_load(loaded, bundle_rows(f, bundle), i, n < end - unit ? n : end - unit, lane);
+	return i;
+}
+
+/* From row i on. Returns the units. */
+static __device__ __forceinline__ unsigned int share_copy(const feed *f, u64 bundle,
+							  unsigned int warp, unsigned int warps,
+							  unsigned int lane, unsigned int i, row r)
+{
+	unsigned int n = bundle >> 16 & 0x1fff, units = bundle & 0xffff;
+	unsigned int unit = units * warp / warps, end = units * (warp + 1) / warps;
+	unsigned int k, in, len, first;
+	u64 src, dst;
+
+	while (unit < end) {
 		for (k = 0; k < 32 && unit < end; k++) {
 			src = __shfl_sync(~0u, r.src, k);
 			dst = __shfl_sync(~0u, r.dst, k);
@@ -215,21 +352,23 @@ static __device__ unsigned int share_copy(const feed *f, u64 bundle, unsigned in
 				copy_unit(dst + in, src + in, len - in < UNIT ? len - in : UNIT,
 					  lane);
 		}
+		i += 32;
+		if (i + lane < n && lane < end - unit)
+			r = bundle_rows(f, bundle)[i + lane];
 	}
-	return end - begin;
+	return units * (warp + 1) / warps - units * warp / warps;
 }
 
 /* Bundles up to `to` are done with. Their words are stored in order: whoever stores one arrives at
  * the next one after that. */
-static __device__ void arrive(mine *m, u64 *word, unsigned int from, unsigned int to,
-			      unsigned int warps, unsigned int lane)
+static __device__ __noinline__ void arrive(mine *m, u64 *word, unsigned int from, unsigned int to,
+					   unsigned int warps, unsigned int lane)
 {
 	unsigned int at;
 
 	__syncwarp();
 	if (lane)
 		return;
-	atomicAdd(&m->done, to - from);
 	__threadfence();
 	while (from++ != to) {
 		at = ((unsigned int)m->taken + from) % RING;
@@ -237,35 +376,46 @@ static __device__ void arrive(mine *m, u64 *word, unsigned int from, unsigned in
 			continue;
 		__threadfence_system();
 		word_store(word, atomicCAS(&m->slots[at].word, 0, 0));
+		word_store(&finished, m->taken + from);
 		__threadfence();
 	}
 }
 
 /* word: of the lane; launch: number of the kernel. The host launches none for a bundle if it sees,
  * after the post, that the last one has not started. So that is said before the first look. */
-extern "C" __global__ void __launch_bounds__(1024, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 	urccl_gather(feed *f, u64 *word, u64 launch)
 {
 	unsigned int lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32), moved = 0;
 	unsigned int warp = threadIdx.x / 32 * gridDim.x + blockIdx.x;
-	unsigned int done = 0, next = 0, state, at;
+	unsigned int done = 0, next = 0, state, from, from_next;
+	__shared__ rows loaded[THREADS / 32];
 	__shared__ mine m;
-	u64 bundle;
+	row r;
 
 	if (!threadIdx.x) {
 		word_store(f->started, launch);
-		m.taken = word_load(&f->taken[blockIdx.x]);
-		m.state = m.reads = m.has_all = m.done = 0;
+		m.taken = word_load(&f->taken[launch % 2]);
+		m.state = m.reads = m.has_all = m.ahead = 0;
 		m.begun = clock_ns();
+		m.launch = launch;
 		__threadfence_system();
 	}
 	__syncthreads();
 	while ((state = feed_wait(f, &m, next, lane)) / 2 != next) {
 		__threadfence_block();
+		from_next = share_open(f, bundle_at(&m, next + 1, lane), warp, warps, lane,
+				       &loaded[threadIdx.x / 32]);
 		while (next < state / 2) {
-			at = ((unsigned int)m.taken + ++next) % RING;
-			bundle = lane ? 0 : atomicCAS(&m.slots[at].bundle, 0, 0);
-			moved += share_copy(f, __shfl_sync(~0u, bundle, 0), warp, warps, lane);
+			r = rows_take(&loaded[threadIdx.x / 32], from_next, lane);
+			from = from_next;
+			if (++next + 1 >= state / 2)
+				state = feed_ahead(f, &m, next, lane);
+			if (next < state / 2)
+				from_next = share_open(f, bundle_at(&m, next + 1, lane), warp,
+						       warps, lane, &loaded[threadIdx.x / 32]);
+			moved += share_copy(f, bundle_at(&m, next, lane), warp, warps, lane, from,
+					    r);
 			if (moved < LAZY && next < state / 2)
 				continue;
 			arrive(&m, word, done, next, warps, lane);
