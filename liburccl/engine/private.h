@@ -546,9 +546,9 @@ struct engine {
 	struct segment_engine *stats;
 	uint64_t update_ns;	  /* time of the next update of the statistics */
 	uint64_t looked_ns;	  /* time of the last one, or of the end of a sleep after it */
-	const struct op *served;  /* entry whose chunk was posted, or came back, last since then; */
-	uint64_t copied_data;	  /* if NULL, user_data of the one that was copied as it was taken, */
-	uint32_t copied_opcode;	  /* and its opcode; 0: none was */
+	const struct op *served;  /* entry whose chunk was posted, or came back, last since then */
+	uint64_t copied_data;	  /* served NULL: user_data of the entry copied as it was taken */
+	uint32_t copied_opcode;	  /* likewise its opcode; 0: none was */
 	struct stats_batch stats_batch;
 	struct failures failures; /* any thread may read them */
 	struct event events[EVENTS_BATCH];

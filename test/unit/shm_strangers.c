@@ -203,7 +203,8 @@ static rlim_t limit_files(rlim_t n)
 	return was;
 }
 
-/* No descriptors are left: nobody is let in, the end says so, and the device sleeps all the same. */
+/* No descriptors are left: nobody is let in, the end says so, and the device sleeps all the
+ * same. */
 static void no_descriptors(void)
 {
 	struct shm_rig r;
