@@ -172,8 +172,8 @@ static __device__ void feed_read(feed *f, mine *m, unsigned int lane)
 			break;
 		looks = word_load(&finished) == last ? looks + 1 : 0;
 		ends = clock_ns() - m->begun >= MOST || looks >= (seen ? MORE : LOOKS);
-		ends = __shfl_sync(
-			~0u, lane ? 0 : close_at(f, m, last, ends && atomicOr(&m->has_all, 0)), 0);
+		ends = lane ? 0 : close_at(f, m, last, ends && atomicOr(&m->has_all, 0));
+		ends = __shfl_sync(~0u, ends, 0);
 		if (!ends && !looks)
 			__nanosleep(500);
 	} while (!ends);
