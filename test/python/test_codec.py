@@ -4,7 +4,7 @@ import random
 import struct
 import unittest
 
-from cuda import Array, Cuda
+from libcuda import Array, Cuda
 from liburccl import Error, codec
 
 random.seed(1)

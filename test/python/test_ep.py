@@ -10,7 +10,7 @@ import unittest
 from unittest import mock
 
 import liburccl
-from cuda import Cuda
+from libcuda import Cuda
 from liburccl import _ep
 
 try:

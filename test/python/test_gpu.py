@@ -4,7 +4,7 @@ import os
 import unittest
 
 import liburccl
-from cuda import Array, Cuda, Event, Jax, Stream, Torch
+from libcuda import Array, Cuda, Event, Jax, Stream, Torch
 from pair import LIMIT, Pair
 
 SIZE = 4096
