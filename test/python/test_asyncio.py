@@ -144,7 +144,8 @@ class Asyncio(unittest.TestCase):
         asyncio.run(main(awaits // 32))
         self.assertEqual((ended, changed), (32 * (10 + awaits // 32), 0))
         self.assertEqual((p.ring.unfinished, descriptors()), (0, fds))
-        self.assertLess(resident() - memory, 16 << 20)
+        if "asan" not in os.environ.get("LD_PRELOAD", ""):  # which keeps memory that was freed
+            self.assertLess(resident() - memory, 16 << 20)
 
     def test_loops_of_two_threads_share_a_ring(self):
         p, results = self.pair, []
