@@ -117,7 +117,7 @@ static __device__ unsigned int feed_look(const feed *f, mine *m, unsigned int se
 }
 
 /* Takes bundles up to number `to`, or as far as the kernel goes. Returns the number. One lane. */
-static __device__ u64 claim(const mine *m, u64 to)
+static __device__ u64 bundles_claim(const mine *m, u64 to)
 {
 	u64 seen = atomicAdd(&claims, 0ull), was;
 
@@ -155,7 +155,7 @@ static __device__ unsigned int feed_take(const feed *f, mine *m, unsigned int se
 	if (n < AHEAD && !lane)
 		atomicExch(&m->has_all, 1);
 	if (n && !lane)
-		n = (unsigned int)(claim(m, m->taken + seen + n) - m->taken) - seen;
+		n = (unsigned int)(bundles_claim(m, m->taken + seen + n) - m->taken) - seen;
 	return __shfl_sync(~0u, n, 0);
 }
 
