@@ -17,6 +17,7 @@
 #define EVENTS 64u
 
 static struct fabric_device d;
+static struct extent extent;
 static struct fi_info info;
 static struct fi_ep_attr ep_attr = {.max_msg_size = LEN / 4};
 static struct fi_domain_attr domain_attr = {.av_type = FI_AV_TABLE};
@@ -349,11 +350,13 @@ static void begin(uint32_t how)
 	must(!!memory);
 	memory->len = LEN;
 	memory->nspans = 2;
-	memory->spans[0] = (struct span){.len = 100, .addr = (uintptr_t)bytes, .fd = -1};
+	memory->spans[0] =
+		(struct span){.len = 100, .addr = (uintptr_t)bytes, .fd = -1, .extent = &extent};
 	memory->spans[1] = (struct span){.start = 100,
 					 .len = LEN - 100,
 					 .addr = (uintptr_t)bytes + 100,
-					 .fd = -1};
+					 .fd = -1,
+					 .extent = &extent};
 }
 
 /* 1: it is that of a peer, as ours is made, and we wait for it. */

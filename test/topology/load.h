@@ -55,7 +55,9 @@ static inline void write_port(const struct port *p, const char *indent, FILE *to
 {
 	fprintf(to, "%s\tport %u %s", indent, p->number, p->up ? "up" : "down");
 	if (p->mbps)
-		fprintf(to, " %g", p->mbps / 1000.0);
+		fprintf(to, " %u", p->mbps / 1000);
+	if (p->mbps % 1000)
+		fprintf(to, ".%u", p->mbps % 1000 / 100);
 	fprintf(to, p->layer == LINK_INFINIBAND ? " infiniband\n"
 		    : p->layer == LINK_ETHERNET ? " ethernet\n"
 						: " other\n");

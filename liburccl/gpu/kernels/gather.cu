@@ -183,7 +183,7 @@ static __device__ void feed_read(feed *f, mine *m, unsigned int lane)
 }
 
 /* The state, after a look for more if no warp has looked since the block began bundle `next`. */
-static __device__ __noinline__ unsigned int feed_ahead(const feed *f, mine *m, unsigned int next,
+__device__ __noinline__ unsigned int feed_ahead(const feed *f, mine *m, unsigned int next,
 						      unsigned int lane)
 {
 	int looks = __shfl_sync(~0u, lane ? 0 : atomicMax(&m->ahead, next) < next, 0);
@@ -205,7 +205,7 @@ static __device__ __noinline__ unsigned int feed_ahead(const feed *f, mine *m, u
 }
 
 /* The state when it shows work behind `next`, or the end of the block. */
-static __device__ __noinline__ unsigned int feed_wait(feed *f, mine *m, unsigned int next,
+__device__ __noinline__ unsigned int feed_wait(feed *f, mine *m, unsigned int next,
 						     unsigned int lane)
 {
 	unsigned int state;
@@ -229,7 +229,7 @@ static __device__ __noinline__ unsigned int feed_wait(feed *f, mine *m, unsigned
 }
 
 /* The last of the rows whose first unit is not behind it. n is at most 1,024. */
-static __device__ __noinline__ unsigned int find_row(const row *table, unsigned int n,
+__device__ __noinline__ unsigned int find_row(const row *table, unsigned int n,
 						    unsigned int unit, unsigned int lane)
 {
 	unsigned int step = (n + 31) / 32, at = lane * step, base;
@@ -241,7 +241,7 @@ static __device__ __noinline__ unsigned int find_row(const row *table, unsigned 
 }
 
 /* A unit that is not whole, or not of whole 16 bytes: apart, for its registers. */
-static __device__ __noinline__ void copy_part(u64 dst, u64 src, unsigned int len, unsigned int lane)
+__device__ __noinline__ void copy_part(u64 dst, u64 src, unsigned int len, unsigned int lane)
 {
 	uint4 *to = reinterpret_cast<uint4 *>(dst);
 	const uint4 *from = reinterpret_cast<const uint4 *>(src);
@@ -361,7 +361,7 @@ static __device__ __forceinline__ unsigned int share_copy(const feed *f, u64 bun
 
 /* Bundles up to `to` are done with. Their words are stored in order: whoever stores one arrives at
  * the next one after that. */
-static __device__ __noinline__ void arrive(mine *m, u64 *word, unsigned int from, unsigned int to,
+__device__ __noinline__ void arrive(mine *m, u64 *word, unsigned int from, unsigned int to,
 					   unsigned int warps, unsigned int lane)
 {
 	unsigned int at;
