@@ -37,7 +37,7 @@ static inline void immediate_end(struct engine_ring *er, const struct urccl_sqe 
 		er->completions++;
 	}
 	r->own.done++;
-	PROBE(entry_ended, r->pub.id, s->user_data, moved);
+	entry_ended(r, s->user_data, moved);
 	if (r->device)
 		device_lane_ended(r->device, (uint32_t)(s->user_data >> 32),
 				  (uint32_t)s->user_data);
@@ -96,7 +96,7 @@ static void immediate_moved(struct engine *e, struct rail *rail, const struct ur
 	e->served = NULL;
 	e->copied_data = s->user_data;
 	e->copied_opcode = s->opcode;
-	PROBE(chunk_posted, p->handle, kind, s->len);
+	chunk_posted(p->handle, kind, s->len);
 	stat_add(&rail->bytes[kind], s->len);
 	stat_add(&e->stats->count.chunks, 1);
 	stats_moved_of(e, s);

@@ -94,6 +94,12 @@ void rail_busy(struct engine *e, struct rail *rail)
 	rail->rate_mark_ns = e->now;
 }
 
+/* perf(1) takes a probe for an event of one name if it has one place in the library. */
+__attribute__((noinline)) void chunk_posted(uint32_t peer, enum chunk_kind kind, uint64_t len)
+{
+	PROBE(chunk_posted, peer, kind, len);
+}
+
 uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, uint32_t n)
 {
 	uint32_t took, i, peer = rail->peer->handle;
@@ -109,7 +115,7 @@ uint32_t rail_post(struct engine *e, struct rail *rail, struct chunk **batch, ui
 
 		rail->inflight_bytes += c->len;
 		e->given += c->len;
-		PROBE(chunk_posted, peer, c->kind, c->len);
+		chunk_posted(peer, c->kind, c->len);
 		c->taken = 1;
 	}
 	rail->inflight += took;

@@ -722,6 +722,8 @@ void peer_give_up(struct engine *e, struct engine_peer *p, uint32_t reason, uint
 void rail_report(struct engine *e, struct rail *rail, int res, uint32_t reason, uint64_t arg);
 
 /* op.c */
+/* The probe of that name. */
+void entry_ended(const struct ring *r, uint64_t user_data, int64_t res);
 uint32_t op_run_listed(struct engine *e);
 static inline uint32_t op_run_ready(struct engine *e)
 {
@@ -798,6 +800,8 @@ int cursor_in_remote(struct op *op, const struct engine_remote *r, uint64_t off,
 uint32_t cursor_part(const struct engine_remote *r, uint64_t off); /* index of the part at off */
 
 /* lane.c */
+/* The probe of that name: a device took the chunk, or its bytes were copied at once. */
+void chunk_posted(uint32_t peer, enum chunk_kind kind, uint64_t len);
 void lane_wake(struct lane *l); /* it has work */
 void lane_add_op(struct op *op);
 void held_add(struct lane *l, struct chunk *c); /* appends to the chunks that no device has */
