@@ -185,13 +185,13 @@ struct urccl_params {
 	uint8_t	 enforce;		/* enum urccl_enforce */
 	uint8_t	 bounce;		/* enum urccl_allow: data may be copied through memory of
 					 * the library (yes) */
-	uint8_t	 resident;		/* enum urccl_resident */
 
 	/* Log and threads. */
 	uint8_t	 log_level;		/* enum urccl_log_level */
 	int8_t	 progress_nice;		/* nice(2) of progress threads, -20 to 19; 0: that of the
 					 * thread that opens */
 	int8_t	 control_nice;		/* for the control thread and all threads it starts */
+	uint8_t	 resident;		/* enum urccl_resident, a policy */
 	uint8_t	 reserved0[6];
 	/* Receives events as lines without their end; level: enum urccl_log_level. Called by the
 	 * control thread, urccl_open() and urccl_close(), with URCCL_CHECK by any thread that uses
