@@ -81,7 +81,7 @@ void gpu_begin(void)
 
 double gpu_end(void)
 {
-	float ms;
+	float ms = 0;
 
 	check(cuEventRecord(ended, gpu_stream) || cuStreamSynchronize(gpu_stream) ||
 		      cuEventElapsedTime(&ms, begun, ended),

@@ -74,8 +74,8 @@ static void check_rank(const struct group *g, uint32_t rank, const uint16_t *con
 	const struct ref_source *source = &g->sources[rank];
 	const size_t n = (size_t)source->tokens * g->c->hidden;
 	const size_t weights = (size_t)source->tokens * g->c->topk;
-	const uint16_t *x[URCCL_EP_MAX_RANKS];
-	const float *w[URCCL_EP_MAX_RANKS];
+	const uint16_t *x[URCCL_EP_MAX_RANKS] = {NULL};
+	const float *w[URCCL_EP_MAX_RANKS] = {NULL};
 	uint16_t *out = malloc(n * 2 + 1);
 	float *sum = calloc(n + 1, 4), *sum_w = calloc(weights + 1, 4);
 	float *out_w = malloc(weights * 4 + 1);

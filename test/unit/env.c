@@ -162,7 +162,7 @@ static void is(const struct urccl_params *p, const char *name, const char *value
 {
 	struct urccl_setting s = find(p, name);
 
-	CHECK(s.value && value);
+	CHECK(value != NULL);
 	if (strcmp(s.value, value))
 		fprintf(stderr, "%s is \"%s\", not \"%s\"\n", name, s.value, value);
 	CHECK(!strcmp(s.value, value));
