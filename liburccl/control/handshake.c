@@ -299,14 +299,18 @@ static void handshake_path_up(struct control *c, struct path *path)
 	peer_send(c, p, WIRE_PATH, path->id);
 }
 
-/* 1: no rail that the dialler may choose is left. */
-static int paths_failed(const struct peer *p)
+/* 1: no rail that the dialler may choose is left, because this process has no descriptor or memory
+ * for it. The dialler finds out other causes itself, with one for each rail. */
+static int lacks_resources(const struct peer *p)
 {
 	uint32_t i;
+	int err;
 
-	for (i = 0; i < p->npaths; i++)
-		if (!p->paths[i]->error)
+	for (i = 0; i < p->npaths; i++) {
+		err = p->paths[i]->error;
+		if (err != -EMFILE && err != -ENFILE && err != -ENOMEM)
 			return 0;
+	}
 	return 1;
 }
 
@@ -326,7 +330,7 @@ static void handshake_path_failed(struct control *c, struct path *path)
 		handshake_tried(c, p, path, path->error);
 	else if (p->path == path && p->failover)
 		handshake_committed(c, p);
-	else if (p->path == path || (!p->path && p->answered && paths_failed(p)))
+	else if (p->path == path || (!p->path && p->answered && lacks_resources(p)))
 		handshake_refuse(c, p, path->error);
 }
 
