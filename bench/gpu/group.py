@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-group.py [--gpus N] [--rounds N]: all GPUs of a host at once, beside NCCL in the same run
+group.py [--gpus N] [--rounds N] [--piece MIB]: all GPUs of a host at once, NCCL in the same run
 
 One process and one context a GPU. Three cases: each rank writes 64 MiB to each other rank; each
 rank writes 10,000 blocks of 16 KiB, in random order, to each other rank; rank 0's weights go to all
@@ -27,12 +27,12 @@ LIMIT = 60                              # seconds for any operation
 TIMES = 8                               # calls in a round of the first two cases
 SIZE = 64 << 20
 BLOCK, BLOCKS = 16 << 10, 10_000
-WEIGHTS, PIECE = 1 << 30, 8 << 20
+WEIGHTS = 1 << 30
 
 
 class Rank:
-    def __init__(self, rank, gpus):
-        self.rank, self.gpus = rank, gpus
+    def __init__(self, rank, gpus, piece):
+        self.rank, self.gpus, self.piece = rank, gpus, piece
         self.others = [(rank + i) % gpus for i in range(1, gpus)]
         self.ctx = liburccl.Context("shm")
         self.ring = self.ctx.ring()
@@ -116,13 +116,12 @@ class Rank:
     def chain(self):
         """Each rank hands a piece on as soon as it is there: the notification says which."""
         last, ops = self.rank + 1 == self.gpus, []
-        for i in range(WEIGHTS // PIECE):
-            at = i * PIECE
+        for at in range(0, WEIGHTS, self.piece):
             if self.rank:
                 at = self.events.next(LIMIT).tag
             if not last:
-                ops.append(self.ring.write(self.theirs[self.rank + 1], self.weights[at:at + PIECE],
-                                           at, notify=at))
+                piece = self.weights[at:at + self.piece]
+                ops.append(self.ring.write(self.theirs[self.rank + 1], piece, at, notify=at))
         for op in ops:
             op.result(LIMIT)
 
@@ -156,7 +155,7 @@ def run(rank, args):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(args.port))
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=args.gpus)
-    me = Rank(rank, args.gpus)
+    me = Rank(rank, args.gpus, args.piece << 20)
     me.check()
     pairs = args.gpus * (args.gpus - 1)
     blocks = BLOCK * BLOCKS
@@ -187,6 +186,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.strip().split("\n", 1)[0])
     parser.add_argument("--gpus", type=int, default=torch.cuda.device_count())
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--piece", type=int, default=16, help="of the chain, MiB; a power of two")
     parser.add_argument("--port", type=int, default=29871, help="of torch's store, on loopback")
     args = parser.parse_args()
     mp.spawn(run, (args,), nprocs=args.gpus)
