@@ -69,7 +69,7 @@ static void flat(const char *what, uint64_t rounds, void (*round)(void))
 	usual = cheapest(n, round);
 	before = held_settled(turn);
 	/* A handle's slot that has had all its generations is retired: its few bytes stay. */
-	before.bytes += (int64_t)(rounds / 4096) * SLOT;
+	before.bytes += (int64_t)(rounds / 1024) * SLOT;
 	for (i = 0; i < rounds - 3 * FEW * n; i++)
 		round();
 	last = cheapest(n, round);
