@@ -346,7 +346,7 @@ static void *thread_main(void *arg)
 {
 	struct engine *e = arg;
 
-	(void)prctl(PR_SET_TIMERSLACK, SLACK_NS); /* sleeps during GPU copies are short */
+	(void)prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0); /* sleeps during GPU copies are short */
 	while (!e->stopping) {
 		if (engine_iterate(e) || engine_has_more(e)) {
 			e->idle_since = e->clock_skips = 0;
