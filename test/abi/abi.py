@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 abi.py OLD_LIBRARY OLD_INCLUDE LIBRARY INCLUDE: what a program that was built with the old library
-would notice of the other one. New calls, and members at the end of structs that carry their size,
-are no such thing.
+would notice of the other one. New calls, members at the end of structs that carry their size, and
+members in the place of reserved ones are no such thing.
 
 abi.py --sees: that abidiff here sees what it is to see, and no more, by changes to a small header.
 """
@@ -32,13 +32,19 @@ ALLOWED = r"""
     """
 GROWS = re.compile(r"type size changed from (\d+) to \d+ \(in bits\)")
 INSERTED = re.compile(r"'.*', at offset (\d+) \(in bits\).*")
+# A member in the place of reserved ones, which begin later for it.
+RESERVED = re.compile(r"""
+    \d+\ data\ member\ changes?:\n
+    \s*type\ of\ 'uint(?:8|16|32|64)_t\ reserved\d*\[\d+\]'\ changed:\n
+    (?:\s*(?:type\ name|array\ type\ size|array\ type\ subrange)\ .*\n)+
+    \s*and\ offset\ changed\ from\ (\d+)\ to\ (\d+)\ \(in\ bits\).*""", re.X)
 
 # A header such as ours, changes to it, and whether a program would notice.
 HEADER = """
 #include <stdint.h>
 struct urccl;
 struct urccl_params { uint32_t size; uint32_t spin_us; const char *listen; uint32_t max_peers; };
-struct urccl_stats { uint32_t size; uint32_t reserved; uint64_t turns; };
+struct urccl_stats { uint32_t size; uint8_t reserved[4]; uint64_t turns; };
 struct urccl_sqe { uint8_t opcode; uint8_t reserved[63]; };
 enum urccl_op { URCCL_OP_NOP, URCCL_OP_READ, URCCL_OP_WRITE, URCCL_OP_LAST };
 enum urccl_rights { URCCL_RIGHT_READ = 1 << 0, URCCL_RIGHT_WRITE = 1 << 1 };
@@ -53,12 +59,13 @@ CHANGES = [
     ("a member in the middle", "uint32_t max_peers;", "uint64_t sooner; uint32_t max_peers;", True),
     ("a member of another size", "uint32_t spin_us;", "uint64_t spin_us;", True),
     ("a member of another type", "const char *listen;", "uint64_t listen;", True),
-    ("a member that is gone", "uint32_t reserved; ", "", True),
+    ("a member that is gone", "uint8_t reserved[4]; ", "", True),
     ("an argument more", "urccl_close(struct urccl *ctx", "urccl_close(struct urccl *ctx, int how", True),
     ("an operation of another number", "URCCL_OP_READ,", "URCCL_OP_LATER, URCCL_OP_READ,", True),
     ("a flag of another value", "WRITE = 1 << 1", "WRITE = 1 << 2", True),
     ("a member at the end of a struct without a size", "reserved[63];", "reserved[63]; int more;", True),
     ("a member at the end of a struct with a size", "turns;", "turns, later;", False),
+    ("a member in the place of reserved ones", "reserved[4];", "kind; uint8_t reserved[3];", False),
     ("an operation at the end", "URCCL_OP_LAST", "URCCL_OP_LATER, URCCL_OP_LAST", False),
 ]
 
@@ -92,12 +99,14 @@ def abidiff(old, old_include, new, new_include):
     if done.returncode & 8:
         return done.stdout
     allowed = re.compile(ALLOWED.replace("SIZED", "|".join(sized(old_include))), re.X)
+    taken = [range(int(a), int(b)) for a, b in RESERVED.findall(done.stdout)]
     size, told = 0, []
-    for line in done.stdout.splitlines():
+    for line in RESERVED.sub("", done.stdout).splitlines():
         grows, inserted = GROWS.fullmatch(line.strip()), INSERTED.fullmatch(line.strip())
+        at = int(inserted[1]) if inserted else -1
         if grows:
             size = int(grows[1])
-        elif not (inserted and int(inserted[1]) >= size > 0 or allowed.fullmatch(line.strip())):
+        elif not (at >= size > 0 or any(at in r for r in taken) or allowed.fullmatch(line.strip())):
             told += [line] if line.strip() else []
     return done.stdout if told else ""
 
