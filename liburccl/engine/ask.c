@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of the engine to the control thread: keys of a remote, a ping, a peer that must be
  * resumed or given up, a rail that is down. */
-#include "engine/private.h"
+#include "engine/op.h"
+#include "engine/peer.h"
 
 #define PEER_PING_PARTS 4u /* pings per dead_after to a peer that entries wait for */
 

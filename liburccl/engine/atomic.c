@@ -6,7 +6,7 @@
  * window before it is settled. To stop an entry, DROP is sent under the same number: the answer
  * says which of the two the peer received first.
  */
-#include "engine/private.h"
+#include "engine/post.h"
 
 #define WORD sizeof(uint64_t)
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pool of bundles, and how many each peer has. */
 #include <stdlib.h>
-#include "engine/private.h"
+#include "engine/op.h"
+#include "engine/peer.h"
 
 #define BUNDLE_FIRST 256u /* pieces: one for each warp of the kernel, by 8 multiprocessors */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks that an entry is well formed, and resolves its handles. */
-#include "engine/private.h"
+#include "engine/op.h"
+#include "engine/peer.h"
 
 enum field { /* fields of an entry, in memory order */
 	     F_OBJECT = 1 << 0,

@@ -3,7 +3,8 @@
  * notifications to find a slot) is kept and checked again in each iteration. There are few of them,
  * and rarely any. */
 #include <stdlib.h>
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 #define WINDOW	   (4u << 20)	/* initial window of a rail whose transport names none */
 #define GPU_WINDOW (256u << 20) /* least window of a rail with memory that GPUs reach directly */

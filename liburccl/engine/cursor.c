@@ -2,7 +2,8 @@
 /* Walks over the data of an entry by elements (its range, its segments, or its blocks). Elements
  * are cut at the borders of memory and remote, and adjacent pieces are joined. Blocks are read only
  * when they are reached. */
-#include "engine/private.h"
+#include "engine/peer.h"
+#include "engine/stats.h"
 
 static const struct urccl_seg *seg_at(const struct op *op, uint64_t i)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Posts events of peers to the ring that watches them: notifications, rails, LOST. */
-#include "engine/private.h"
+#include "engine/peer.h"
+#include "engine/stats.h"
 
 /* The watch for the peer's events; er NULL: there is none. */
 static const struct watch *watcher(const struct engine_peer *p)

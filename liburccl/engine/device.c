@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device rings: entries that kernels push. No doorbell reports them, so the engine polls the
  * lanes. */
-#include "engine/private.h"
+#include "engine/op.h"
+#include "engine/peer.h"
 
 #define LANE_TURN    32u		  /* entries of a lane that one iteration takes */
 #define PUSHING_NS   NSEC_PER_SEC	  /* time after an entry in which another may come soon */

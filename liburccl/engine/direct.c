@@ -5,7 +5,7 @@
  * GPUs see them: a round is one such call for each GPU, by its copy thread. A notification waits
  * for a round that begins after it came.
  */
-#include "engine/private.h"
+#include "engine/peer.h"
 
 void direct_exposed(struct engine *e, const struct exposure *x)
 {

@@ -9,7 +9,8 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 #define GRANTS_MAX (1u << HANDLE_SLOT_BITS) /* exports of all peers */
 #define SLOW_EVERY 16u	 /* a busy engine checks everything once in so many iterations */

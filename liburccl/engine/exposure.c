@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exports: memory of ours that a peer may access. A device knows each one, and the engine has a
  * handle for it, for atomics that it executes itself. */
-#include "engine/private.h"
+#include "engine/peer.h"
 
 /* Interval of tries to end expired exports that peers still have mapped. */
 #define EXPIRED_NS (100 * NSEC_PER_MSEC)

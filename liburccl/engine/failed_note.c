@@ -5,7 +5,7 @@
  * is slow or frozen still learns of each. All peers share FAILED_NOTES_MAX records. When they are
  * used up, the peer with the most records is given up: its LOST stands for them.
  */
-#include "engine/private.h"
+#include "engine/peer.h"
 
 /* Records are numbered from 1. Unused ones are not touched. */
 static struct failed_note *record(const struct engine *e, uint32_t number)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proof that acknowledged WRITEs are placed: one flush covers all WRITEs of a rail that came out
  * before it was posted. */
-#include "engine/private.h"
+#include "engine/post.h"
 
 #define FLUSH_TRIES 3u
 

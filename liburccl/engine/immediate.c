@@ -4,7 +4,8 @@
  * of the peer's memory that is mapped here, which the processor copies at once. An entry for which
  * anything is to be waited, checked or failed is left to sqe_take().
  */
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 #define IMMEDIATE_MOST 8192u /* bytes of an entry */
 #define NOP_FLAGS      (URCCL_SQE_SKIP_SUCCESS | URCCL_SQE_NO_WAKE)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lanes of peers, how many chunks a peer may use, and posting to a rail. */
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 /* 1: the peer may have one more chunk: its chunks * (1 + peers with chunks) < free ones. A single
  * peer gets a third of all, and n peers that keep their chunks leave at least one part in n + 1.

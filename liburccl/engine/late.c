@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reason that an entry was waiting for when its deadline passed. */
-#include "engine/private.h"
+#include "engine/op.h"
+#include "engine/peer.h"
 
 static struct late late_make(uint32_t reason, uint64_t a, uint64_t b)
 {

@@ -4,7 +4,8 @@
  * driver that hangs delays only the last step: an entry whose outcome was reported is not waited
  * for, and a rail that does not close is waited for only CLOSING_NS.
  */
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 #define GRACEFUL_NS (1 * NSEC_PER_SEC) /* CLOSE: time for the peer's answers */
 /* LOST waits so long for rails that close, since bytes may land until then. */

@@ -179,4 +179,61 @@ struct atomics {
 	struct atomic_batch batches[BATCHES]; /* first those of requests */
 };
 
+/* note.c */
+void note_start(struct op *op); /* the entry's notification is due: sends it, or waits for a slot */
+void note_fail(struct op *op); /* the entry failed: queues that for the peer */
+int note_stop(struct op *op);  /* 1: the entry may end; 0: once the peer has answered */
+void note_abort(struct op *op);
+/* Its deadline passed in NOTING. 0: it is unknown why the peer has not acknowledged. */
+int note_expired(struct op *op);
+void note_chunk_out(struct engine *e, struct chunk *c);
+void note_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
+void notes_init(struct engine_peer *p);
+void notes_drop(struct engine_peer *p);
+void note_ack_send(struct engine_peer *p); /* if one is due */
+void notes_resume(struct engine_peer *p);
+void notes_requeue(struct engine_peer *p); /* a rail broke, with messages that it had taken */
+void pending_add(struct engine_peer *p);
+
+/* direct.c */
+
+/* A peer may write to that memory of GPUs, by a device of RDMA. */
+void direct_exposed(struct engine *e, const struct exposure *x);
+/* 1: GPUs see what devices had written to their memory when the notification came. 0: not yet. */
+int direct_flushed(struct engine *e, struct parked_note *n);
+
+/* deliver.c */
+int notes_pending(struct engine *e); /* posts as event slots allow; 1: some wait for slots */
+/* As op_end() of a WATCH, but its CQE is the peer's LOST event. */
+void watch_end(struct op *op, struct engine_peer *p);
+
+/* failed_note.c */
+void failed_note_add(struct engine_peer *p, uint64_t tag, int64_t res);
+/* The oldest; 0: there is none. */
+int failed_note_pop(struct engine_peer *p, struct failed_note *out);
+void failed_notes_drop(struct engine_peer *p);
+
+/* atomic.c */
+void atomic_open(struct op *op); /* checks its range; op_fail() if it is invalid */
+void atomic_start(struct op *op);
+int atomic_stop(struct op *op); /* 1: the entry may end; 0: once the peer has answered */
+void atomic_abort(struct op *op);
+void atomic_chunk_out(struct engine_peer *p, struct chunk *c);
+void atomic_chunk_dropped(struct chunk *c); /* no device had it */
+void atomic_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
+void atomics_init(struct atomics *a);
+int atomics_idle(const struct atomics *a);
+void atomics_resume(struct engine_peer *p);
+void atomics_requeue(struct engine_peer *p); /* a rail broke: sends unanswered requests again */
+/* Room for one more item in a message of this type to the peer. NULL: all messages are under
+ * way. */
+void *atomic_room(struct engine_peer *p, enum message_type type);
+
+/* remote_request.c: executes atomics of peers on memory of ours */
+void remote_request(struct engine *e, struct engine_peer *p, const struct atomic_request *m);
+/* The message with it failed. */
+void remote_request_requeue(struct engine_peer *p, const struct atomic_answer *m);
+void remote_requests_requeue(struct engine_peer *p);			/* a rail broke */
+void remote_request_due(struct engine_peer *p);				/* a message has come out */
+
 #endif

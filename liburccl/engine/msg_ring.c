@@ -5,7 +5,7 @@
  * All rings belong to one engine, so message_post() can write the target's CQE directly; it is
  * published at the end of the iteration.
  */
-#include "engine/private.h"
+#include "engine/op.h"
 
 static struct engine_ring *ring_find(struct engine *e, uint32_t id)
 {

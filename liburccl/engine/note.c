@@ -7,7 +7,8 @@
  * under its deadline. An acknowledgement carries the complete state, so a lost or overtaken one
  * does no harm.
  */
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 #define NOTE_SILENT_NS (100 * NSEC_PER_MSEC) /* a peer that answers may be silent for this long */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of an operation, from the moment when nothing blocks it to its one terminal CQE. */
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 /* A timer that fires later than this was not checked in time. */
 #define AWAY_NS	    (5 * NSEC_PER_MSEC)

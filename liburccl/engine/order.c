@@ -6,7 +6,7 @@
  * thus cost one counter, and no list of entries is searched.
  */
 #include <stdlib.h>
-#include "engine/private.h"
+#include "engine/post.h"
 
 static int behind(const struct op *waiter, const struct op *op)
 {

@@ -4,7 +4,8 @@
  * entry goes to the engine's ready list, and op.c takes its next step from there in the same
  * iteration.
  */
-#include "engine/private.h"
+#include "engine/op.h"
+#include "engine/peer.h"
 
 #define SUMMED_MOST 256u /* segments that are summed up; many entries may fail in one iteration */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers, their rails, and imported memory, as the engine keeps them. */
 #include <stdlib.h>
-#include "engine/private.h"
+#include "engine/post.h"
 
 /* ---- remotes ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of rings, regions and remotes: stops the entries that use one, and reports when no entry,
  * device or peer uses it any more. */
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 /* Stops an entry while a call of the program waits for its end: its wait for the peer is
  * shortened. */

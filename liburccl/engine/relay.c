@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The relay: its messages, and what the engine does for it in each iteration. */
 #include <stdlib.h>
-#include "engine/private.h"
+#include "engine/post.h"
 
 /* ---- messages ---- */
 

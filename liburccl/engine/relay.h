@@ -181,4 +181,68 @@ struct relays {
 	uint32_t stage_out;
 };
 
+/* relay.c */
+int relay_make(struct engine_peer *p); /* 0 or -ENOMEM */
+void relay_message(struct engine *e, struct engine_peer *p, const void *data, uint32_t len);
+void relay_chunk_out(struct engine *e, struct engine_peer *p, struct chunk *c); /* a SEND */
+void relay_chunk_dropped(struct engine *e, struct chunk *c); /* no device took it */
+void relay_requeue(struct engine_peer *p); /* a rail broke */
+void relay_answer(struct engine_peer *p, struct relay_record *r);
+uint32_t relays_look(struct engine *e); /* how much was done */
+int relay_idle(const struct engine_peer *p);
+int relay_copies(const struct engine_peer *p); /* 1: a GPU copies for it */
+/* For a lost peer: ends requests that wait. 1: no GPU copies for it. */
+int relay_is_quiet(struct engine *e, struct engine_peer *p);
+void relay_reset(struct engine *e, struct engine_peer *p); /* it is lost, its rails are closed */
+static inline int relay_slot_sends(const struct relay_slot *s)
+{
+	return s->state == RELAY_ASKED || s->state == RELAY_ENDING;
+}
+void relay_slot_send(struct engine_peer *p, struct relay_slot *s);
+
+/* relay_ask.c */
+/* Takes a chunk that was just cut, and whose key says that its memory is relayed. */
+void relay_chunk(struct engine *e, struct chunk *c);
+/* The entry was stopped: ends its chunks here, but for those that await the peer or a GPU. */
+void relay_drop(struct op *op);
+/* The chunk is freed: if it read a slot of the peer, that slot is given back. */
+void relay_free(struct engine_peer *p, const struct chunk *c);
+/* The key of the entry's remote for the chunk. While the chunk reads a slot of the peer, chunk.key
+ * is the key of the peer's run instead. */
+const struct rkey *relay_entry_key(const struct engine_peer *p, const struct chunk *c);
+void relay_answered(struct engine *e, struct engine_peer *p, const struct relay_answer *m);
+/* How much was done. */
+uint32_t relay_slot_look(struct engine *e, struct engine_peer *p, struct relay_slot *s);
+uint32_t relay_waiting_start(struct engine *e, struct engine_peer *p);
+
+void relay_stage_back(struct engine *e, struct control_req *req);
+
+/* relay_serve.c */
+void relay_serve(struct engine *e, struct engine_peer *p, const struct relay_request *m);
+uint32_t relay_record_look(struct engine *e, struct engine_peer *p, struct relay_record *rec);
+/* Its peer is lost. 1: no GPU copies for it. */
+int relay_record_stop(struct engine *e, struct engine_peer *p, struct relay_record *rec);
+int relay_copies_stop(struct engine *e, struct exposure *x); /* likewise, as the exposure ends */
+void relay_read_out(struct engine *e, struct chunk *c);
+void relay_read_dropped(struct engine *e, struct chunk *c);
+void relay_unbound(struct engine *e, struct chunk *c); /* the rail has no key for it */
+
+/* relay_run.c */
+void relays_init(struct relays *all);
+/* Takes the slots that peers read, and those that PULLs are read into. 0 or -ENOMEM. */
+int relays_open(struct engine *e, uint8_t *half, uint32_t nslots, uint8_t *reads, uint32_t nreads);
+void relays_close(struct relays *all);
+/* Takes a slot of the peer's run: its number, or -1: none is free now. */
+int run_slot_take(struct engine *e, struct engine_peer *p, uint8_t **bytes);
+void run_slot_free(struct relay *r, uint32_t slot);
+void run_give_back(struct engine *e, struct relay *r);
+void runs_take_back(struct engine *e);
+/* The key of the best rail for the peer's run of this number. NULL: not yet, or never: *res says
+ * why. */
+const struct rkey *relay_key(struct engine_peer *p, uint32_t run, int *res);
+int relay_lacks_key(const struct relay *r);
+int relay_source_busy(const struct engine_remote *remote);
+void relay_ask_back(struct engine *e, struct control_req *req);
+void relay_end_back(struct engine *e, struct control_req *req);
+
 #endif

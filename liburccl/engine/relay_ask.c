@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The relay: requests to peers, for chunks of entries of this side. */
-#include "engine/private.h"
+#include "engine/post.h"
 
 /* ---- slots ---- */
 

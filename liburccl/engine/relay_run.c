@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The relay: gives runs of slots to peers and takes them back, and gets the keys of peers' runs. */
 #include <stdlib.h>
-#include "engine/private.h"
+#include "engine/op.h"
+#include "engine/peer.h"
 
 #define RUN_NUMBERS ((1u << 30) - 1)
 #define LEAVING_NS  (100 * NSEC_PER_MSEC) /* as long as a peer has to answer a REVOKE */

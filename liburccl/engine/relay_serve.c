@@ -4,7 +4,7 @@
  * looks up the grant in its own table, and checks peer, rights, expiry and range against the
  * exposure: when the request comes, and again before a byte is copied.
  */
-#include "engine/private.h"
+#include "engine/post.h"
 
 /* ---- what the peer may ---- */
 

@@ -5,7 +5,7 @@
  * is not trusted: its export is looked up in the engine's own table, and defines who may access
  * which bytes how.
  */
-#include "engine/private.h"
+#include "engine/peer.h"
 
 #define WORD sizeof(uint64_t)
 

@@ -29,7 +29,8 @@
  * CHUNK_FAILOVER, or with a peer that does not fence, a rail that breaks ends the peer; the control
  * thread decides that.
  */
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 #define REPLAYS_MAX 10u
 

@@ -2,7 +2,8 @@
 /* Entries that move no data. The control thread executes CONNECT, CLOSE, REGISTER and others.
  * ACCEPT and TIMEOUT wait. CANCEL stops other entries. WATCH is in watch.c, MSG_RING in
  * msg_ring.c. */
-#include "engine/private.h"
+#include "engine/op.h"
+#include "engine/peer.h"
 
 static struct ask *ask_of(const struct op *op)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The entry records of a ring. */
 #include <stdlib.h>
-#include "engine/private.h"
+#include "engine/op.h"
 
 static void init_ops(struct engine_ring *er)
 {

@@ -5,7 +5,8 @@
  * class. Every iteration gives each lane of each peer its share, one chunk per entry at a time.
  * Neither peers nor entries therefore wait for the large entries of others.
  */
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 #define WINDOW_MIN (256u << 10)
 #define WINDOW_MAX (64u << 20)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Takes entries from a ring: copies them, checks them, resolves handles, and starts them or lets
  * them wait. */
-#include "engine/private.h"
+#include "engine/post.h"
+#include "engine/stats.h"
 
 #define SMALL_BYTES 16384u /* entries of class bulk up to this size have a lane of their own */
 /* Entries of the classes latency and control up to this size use the lane of their class. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slots of pinned memory for bytes of GPUs: hands them to chunks and copies the bytes. */
 #include <stdlib.h>
-#include "engine/private.h"
+#include "engine/post.h"
 
 /* Halves of the staging memory: peers read the first (relay.h), this context uses the second. */
 #define HALVES 2u

@@ -2,7 +2,8 @@
 /* Exports the engine's state to any thread or process, even while the engine is stuck. Readers see
  * single words, each consistent in itself. */
 #include <stdio.h>
-#include "engine/private.h"
+#include "engine/peer.h"
+#include "engine/stats.h"
 
 #define SAME_PLACE(a, b) (offsetof(struct op, a) == offsetof(struct segment_entry, b))
 _Static_assert(SAME_PLACE(sqe, sqe) && SAME_PLACE(started_ns, started_ns) &&

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts of the engine in the context's segment. The data path only stores there, and bases no
- * decision on it. The records of entries are there themselves: struct op. Part of private.h.
+ * decision on it. The records of entries are there themselves: struct op.
  */
 #ifndef ENGINE_STATS_H
 #define ENGINE_STATS_H
+
+#include "engine/op.h"
 
 #define UPDATE_NS \
 	(1 * NSEC_PER_MSEC) /* interval at which a busy engine updates the rings' counts */

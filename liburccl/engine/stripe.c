@@ -11,7 +11,7 @@
  * rail that has carried nothing for PROBE_NS gets one chunk as a probe, and its measurement starts
  * afresh: a rail that recovers is used again.
  */
-#include "engine/private.h"
+#include "engine/post.h"
 
 /* Older measurements are halved after this much busy time. */
 #define RATE_NS (50 * NSEC_PER_MSEC)

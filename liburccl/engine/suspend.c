@@ -4,7 +4,8 @@
  * Entries of a suspended peer are accepted and wait under their deadlines; the first one sends a
  * resume request. The numbers of notifications and atomics continue.
  */
-#include "engine/private.h"
+#include "engine/op.h"
+#include "engine/peer.h"
 
 static int lanes_idle(const struct engine_peer *p)
 {

@@ -9,7 +9,8 @@
  * for them, since such a wait cannot be cancelled. An entry that is stopped while its job runs ends
  * when the job is done.
  */
-#include "engine/private.h"
+#include "engine/op.h"
+#include "engine/peer.h"
 
 #define WORD_BYTES 8u
 

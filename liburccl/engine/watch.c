@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring that receives the events of a peer. A WATCH chooses it, or a CONNECT or ACCEPT with
  * URCCL_SQE_WATCH, which leaves no entry behind. deliver.c posts the events. */
-#include "engine/private.h"
+#include "engine/peer.h"
+#include "engine/stats.h"
 
 static const struct watch nowhere;
 

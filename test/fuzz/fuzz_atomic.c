@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "engine/private.h"
+#include "engine/post.h"
 
 #define WORDS	   4u /* of which the peer was given those in the middle */
 #define MADE_BYTES 5u /* of input for a request */

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "engine/private.h"
+#include "engine/post.h"
 #include "fuzz.h"
 
 #define SLOTS 8u  /* the least there are */

@@ -3,7 +3,7 @@
  * the other's, and a key is forgotten once, by the device that made it. */
 #include <stdlib.h>
 #include "test.h"
-#include "engine/private.h"
+#include "engine/post.h"
 
 enum { HANDLE = 1u << HANDLE_SLOT_BITS, PARTS = 2 };
 

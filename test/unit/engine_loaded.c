@@ -2,7 +2,7 @@
 /* What a rail carries is believed when it has enough to do, also if that is one large chunk at a
  * time: one that became slower is known for it. With little to do only more than was known counts.
  * */
-#include "engine/private.h"
+#include "engine/post.h"
 #include "test.h"
 
 #define CHUNK (256u << 10)

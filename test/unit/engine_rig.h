@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "engine/private.h"
+#include "engine/post.h"
 #include "ring_rig.h"
 
 /* Handles of the peer, of the region, and of remotes from it on. */

@@ -2,7 +2,7 @@
 /* An entry names what is not known yet, so that the engine looks at its mailbox while it takes the
  * entry: there lie the remote and, behind it, the end of the very ring. The entry ends once, in its
  * turn, and nothing of it is left with the peer. */
-#include "engine/private.h"
+#include "engine/post.h"
 #include "ring_rig.h"
 
 enum { ENTRIES = 4, HANDLE = 1u << HANDLE_SLOT_BITS };
