@@ -242,7 +242,6 @@ int engine_sleep(void *engine,
 
 int engine_ring_new(struct engine *e, struct ring *ring, struct engine_ring **out);
 void engine_ring_free(struct engine_ring *er);
-struct ring *engine_ring_ring(struct engine_ring *er);
 
 /* name: the peer's address, for dumps. NULL: no memory. */
 struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t incarnation,

@@ -42,9 +42,7 @@ enum op_bits {
 	OP_UNKNOWN = 1 << 4,   /* it failed, and its notification may have arrived */
 	OP_UNQUIET = 1 << 5,   /* a chunk came out without proof that nothing more of it lands */
 	OP_UNFLUSHED = 1 << 6, /* bytes went to device memory that may not have them yet */
-	OP_SMALL = 1 << 7,     /* in the lane for small entries */
-	OP_ASKED = 1 << 8,     /* its chunks were asked to return */
-	OP_ABORTED = 1 << 9,   /* likewise, without waiting for the peer */
+	OP_ABORTED = 1 << 9,   /* its chunks are taken back, without waiting for the peer */
 	OP_EXCUSED = 1 << 10,  /* its deadline was extended once, since this thread did not run */
 	OP_LATE = 1 << 11,     /* its deadline has passed */
 	OP_PROMISED = 1 << 12, /* it has a notification: the peer must also learn of a failure */

@@ -79,8 +79,3 @@ void engine_ring_free(struct engine_ring *er)
 	free(er->free);
 	free(er);
 }
-
-struct ring *engine_ring_ring(struct engine_ring *er)
-{
-	return er->ring;
-}

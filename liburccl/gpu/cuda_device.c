@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs and their primary contexts. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "gpu/cuda_driver.h"
@@ -19,14 +18,6 @@ static int attribute(const struct cuda *cuda, int device, enum cuda_device_attri
 	int value;
 
 	return cuda->DeviceGetAttribute(&value, (int)which, device) ? 0 : value;
-}
-
-static int32_t numa_of(const char *pci)
-{
-	char path[64], line[16];
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.16s/numa_node", pci);
-	return file_line(path, line, sizeof(line)) ? -1 : (int32_t)strtol(line, NULL, 10);
 }
 
 static uint32_t peers_of(const struct cuda *cuda, int device)
@@ -58,7 +49,6 @@ static void describe(const struct cuda *cuda, int device, struct gpu_about *abou
 	for (c = about->pci; *c; c++) /* as /sys has it */
 		*c = ascii_lower(*c);
 	(void)cuda->DeviceGetUuid(about->uuid, device);
-	about->numa = numa_of(about->pci);
 	about->major = (uint32_t)attribute(cuda, device, CUDA_MAJOR);
 	about->minor = (uint32_t)attribute(cuda, device, CUDA_MINOR);
 	about->multiprocessors = (uint32_t)attribute(cuda, device, CUDA_MULTIPROCESSORS);

@@ -88,7 +88,6 @@ struct gpu_about {
 	char	 name[64];		/* "NVIDIA H200" */
 	char	 pci[16];		/* "0000:1b:00.0" */
 	uint8_t	 uuid[16];
-	int32_t	 numa;			/* node of the host's memory near it; -1: unknown */
 	uint32_t major, minor;		/* compute capability */
 	uint32_t multiprocessors;
 	uint32_t peers;			/* bit per GPU whose memory it can reach */

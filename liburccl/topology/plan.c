@@ -291,38 +291,3 @@ int machine_plan(const struct machine *m, const struct question *q, struct plan 
 	rotate(m, p);
 	return 0;
 }
-
-/* ---- the nearest of the ports that a context has open ---- */
-
-static int port_named(const struct machine *m, const struct nic_port *nic)
-{
-	uint32_t i;
-
-	for (i = 0; i < m->nports; i++)
-		if (m->ports[i].number == nic->port &&
-		    !strcmp(m->places[m->ports[i].place].name, nic->name))
-			return (int)i;
-	return -ENOENT;
-}
-
-uint32_t machine_nearest(const struct machine *m, uint32_t node, const struct nic_port *ports,
-			 uint32_t n)
-{
-	struct choice best = {0}, one = {0};
-	uint32_t i, bits = 0;
-	int from = machine_node(m, node), port;
-
-	for (i = 0; i < n && i < 32 && from >= 0; i++) {
-		port = port_named(m, &ports[i]);
-		if (port < 0)
-			continue;
-		from_node(m, from, &m->places[m->ports[port].place], &one);
-		if (bits && one.distance > best.distance)
-			continue;
-		if (!bits || one.distance < best.distance)
-			bits = 0;
-		best = one;
-		bits |= 1u << i;
-	}
-	return bits;
-}

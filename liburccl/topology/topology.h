@@ -160,11 +160,6 @@ struct plan {
 /* Answers a question. Returns 0. -ENODEV with fail() text: no port can be used, and the plan has a
  * reason for each; -EINVAL with fail() text: the question names a node that does not exist. */
 int machine_plan(const struct machine *m, const struct question *q, struct plan *p);
-/* Returns as bits the ports that are nearest to memory at a NUMA node. node: the kernel's number.
- * ports: the n ports, at most 32, that a context has open. A port that the machine does not show is
- * never among the nearest. 0: the machine shows none of the ports, or not the node. */
-uint32_t machine_nearest(const struct machine *m, uint32_t node, const struct nic_port *ports,
-			 uint32_t n);
 /* Finds a GPU by its PCI address or, if text is a number, by its index among the GPUs that this
  * process may use. Returns its place, or -ENODEV with fail() text. */
 int machine_gpu(const struct machine *m, const char *text);

@@ -257,29 +257,6 @@ static void test_down(void)
 	machine_fini(&m);
 }
 
-/* Of ports that are open, whichever machine they are on. */
-static void test_nearest(void)
-{
-	static const struct nic_port open[] = {
-		{"mlx5_0", 1}, {"mlx5_2", 1}, {"mlx5_6", 1}, {"mlx5_6", 2}, {"mlx4_0", 1}};
-	struct machine m;
-
-	load_machine(&m, "dgx-a100");
-	CHECK_EQ(machine_nearest(&m, 3, open, 5), 1 << 0);
-	CHECK_EQ(machine_nearest(&m, 1, open, 5), 1 << 1);
-	CHECK_EQ(machine_nearest(&m, 7, open, 5), 1 << 2);
-	/* At 12 from both, and the other socket's only one. */
-	CHECK_EQ(machine_nearest(&m, 2, open, 5), 1 << 0 | 1 << 1);
-	CHECK_EQ(machine_nearest(&m, 4, open, 5), 1 << 2);
-	CHECK_EQ(machine_nearest(&m, 0, &open[3], 2), 0);
-	CHECK_EQ(machine_nearest(&m, 8, open, 5), 0);
-	machine_fini(&m);
-	/* Where the firmware says nothing all are as near. */
-	load_machine(&m, "vm-nowhere");
-	CHECK_EQ(machine_nearest(&m, 1, (struct nic_port[]){{"mlx5_0", 1}, {"mlx5_1", 1}}, 2), 3);
-	machine_fini(&m);
-}
-
 static void test_refused(void)
 {
 	struct question q = {.kind = FOR_NODE, .node = 7};
@@ -312,7 +289,6 @@ int main(void)
 	machine_fini(&m);
 	CHECK_EQ(bad, 0);
 	test_down();
-	test_nearest();
 	test_refused();
 	return 0;
 }
