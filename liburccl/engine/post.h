@@ -18,6 +18,19 @@ static inline void chunk_release(struct engine *e, struct chunk *c)
 	e->chunks_used--;
 }
 
+/* A chunk of the entry is back and was freed; its content is as it came out. */
+static inline __attribute__((always_inline)) void op_count_chunk(struct op *op,
+								 const struct chunk *c)
+{
+	op->inflight--;
+	if (!c->res) {
+		op->placed += c->len;
+		op->peer->silent = 0;
+	} else {
+		op_fail_chunk(op, c);
+	}
+}
+
 /* lane.c */
 /* The probe of that name: a device took the chunk, or its bytes were copied at once. */
 void chunk_posted(uint32_t peer, enum chunk_kind kind, uint64_t len);

@@ -303,13 +303,7 @@ static inline __attribute__((always_inline)) void chunk_finish(struct engine *e,
 	if (gpus)
 		stage_free(e, c);
 	chunk_release(e, c);
-	op->inflight--;
-	if (!c->res) {
-		op->placed += c->len;
-		op->peer->silent = 0;
-	} else {
-		op_fail_chunk(op, c);
-	}
+	op_count_chunk(op, c);
 	op_check(op);
 }
 

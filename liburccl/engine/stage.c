@@ -250,13 +250,7 @@ void chunk_done(struct engine *e, struct chunk *c)
 	struct op *op = c->op;
 
 	chunk_free(e, c);
-	op->inflight--;
-	if (!c->res) {
-		op->placed += c->len;
-		op->peer->silent = 0;
-	} else {
-		op_fail_chunk(op, c);
-	}
+	op_count_chunk(op, c);
 	op_returned(op);
 }
 

@@ -360,7 +360,10 @@ uint8_t *shm_remote_host(const struct shm_remote *r, enum chunk_kind kind, uint6
 	return r->parts[0].addr + off;
 }
 
-static const struct remote_part *part_at(const struct shm_remote *r, uint64_t off);
+static const struct remote_part *part_at(const struct shm_remote *r, uint64_t off)
+{
+	return &r->parts[last_from(r->parts, sizeof(*r->parts), r->nparts, off)];
+}
 
 /* Failure does no harm: the first copy then takes the page faults. */
 int shm_warm(struct ep *ep, struct rkey *rkey)
@@ -378,20 +381,6 @@ int shm_warm(struct ep *ep, struct rkey *rkey)
 	(void)memory_populate((uintptr_t)p->addr + in, len);
 	r->warmed += len;
 	return r->warmed == r->len ? 0 : -EINPROGRESS;
-}
-
-static const struct remote_part *part_at(const struct shm_remote *r, uint64_t off)
-{
-	uint32_t low = 0, high = r->nparts, mid;
-
-	while (high - low > 1) {
-		mid = low + (high - low) / 2;
-		if (r->parts[mid].start <= off)
-			low = mid;
-		else
-			high = mid;
-	}
-	return &r->parts[low];
 }
 
 uint64_t shm_remote_at(const struct shm_remote *r, uint64_t off, uint64_t *run,
