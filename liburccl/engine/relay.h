@@ -21,7 +21,7 @@
  *
  * Slots. The first half of the staging memory is in runs of RELAY_RUN slots. A peer holds at most
  * one run: the slots for its FETCHes and for our WRITEs to it. The peer alone may read the run,
- * with a key that it asks for by an advert that names the run's number (control/staging.c). If
+ * with a key that it asks for by an advert that names the run's number (region/staging.c). If
  * another peer waits, a run is taken back when its peer does not use it, or has used RUN_USES
  * slots. PULLs are read into slots of their own (relays.reads), of which each peer has its share.
  * Such a slot waits for no other slot, and a slot of a run waits only for such slots. Contexts that

@@ -6,7 +6,7 @@
  *
  * A rail is broken at the first sign: EVENT_DOWN, a chunk with CHUNK_FAILOVER, or the control
  * thread's RAIL_CLOSE after the peer's end broke. Nothing is posted to it from then on. The control
- * threads of both sides close their ends and tell each other (control/rails.c). RAIL_FENCED reports
+ * threads of both sides close their ends and tell each other (peer/rails.c). RAIL_FENCED reports
  * that both ends are closed: nothing of the rail lands any more. Its chunks come out failed over,
  * and wait (engine_peer.requeued_chunks):
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Idle eviction in the engine. The control threads of both sides decide on it (control/suspend.c).
+ * Idle eviction in the engine. The control threads of both sides decide on it (peer/suspend.c).
  * Entries of a suspended peer are accepted and wait under their deadlines; the first one sends a
  * resume request. The numbers of notifications and atomics continue.
  */

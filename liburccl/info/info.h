@@ -30,7 +30,7 @@ void json_whole(struct json *j, const char *key, long long value);
 /* plan_only: without devices and settings. */
 int show_all(const char *transport, int plan_only, int as_json);
 
-/* ---- doctor.c, checks.c ---- */
+/* ---- doctor.c, checks_*.c ---- */
 
 enum health { HEALTH_OK, HEALTH_NOTE, HEALTH_WRONG };
 
