@@ -228,8 +228,12 @@ URCCL_DEV void urccl_dev_close(struct urccl_dev_lane *l)
  * the last look. */
 URCCL_DEV int urccl_dev_has_room(struct urccl_dev_lane *l, uint32_t n)
 {
+	const uint64_t before = l->ended;
+
 	if (l->entries - ((uint32_t)l->pushed - (uint32_t)l->ended) < n)
-		(void)__urccl_dev_look(l);
+		do /* once: a loop makes the look a branch, and no load that each push waits for */
+			(void)__urccl_dev_look(l);
+		while (l->ended < before);
 	return l->entries - ((uint32_t)l->pushed - (uint32_t)l->ended) >= n;
 }
 
