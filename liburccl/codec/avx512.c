@@ -71,11 +71,18 @@ static void join_bf16_avx512(const uint8_t *a, const uint8_t *b, const uint8_t *
 		join_group(a + i, load512(exps + i), dst + 2 * i);
 }
 
-/* Appends the exponents that are escapes. */
+/* Appends the exponents that are escapes. Half of a vector is mostly enough, and fewer of its
+ * stores cross a cache line. */
 static inline uint32_t compress(__m512i exps, __mmask64 escapes, uint8_t *rest)
 {
-	_mm512_storeu_si512(rest, _mm512_maskz_compress_epi8(escapes, exps));
-	return (uint32_t)_mm_popcnt_u64(escapes);
+	uint32_t n = (uint32_t)_mm_popcnt_u64(escapes);
+
+	exps = _mm512_maskz_compress_epi8(escapes, exps);
+	if (__builtin_expect(n > 32, 0))
+		_mm512_storeu_si512(rest, exps);
+	else
+		_mm256_storeu_si256((__m256i *)(void *)rest, _mm512_castsi512_si256(exps));
+	return n;
 }
 
 /* Puts the next bytes of rest in the places of the escapes, and counts them. */

@@ -74,12 +74,15 @@ static uint32_t most_frequent(const uint16_t counts[256])
  * codes. */
 static uint32_t table_n23(const uint16_t counts[256], uint32_t values, uint32_t n, uint8_t *table)
 {
-	uint32_t top = most_frequent(counts), least = 0, i, k, w, first = 0, both = 0;
-	uint32_t weights[SYMBOLS + 1] = {0};
+	uint32_t top = most_frequent(counts), weights[SYMBOLS + 1] = {0}, first = 0, both = 0;
+	uint32_t i, k, v, w;
 
-	for (i = 0; i < values; i++) {
-		w = weight(counts[i], i, top);
-		if (w <= least)
+	/* The best come first, so that few are moved later: top, then its neighbours by distance,
+	 * of two equally near ones the smaller. A value beyond the type's ends is left out. */
+	for (i = 0; i < 2 * values; i++) {
+		v = i % 2 ? top - (i + 1) / 2 : top + i / 2;
+		w = v < values ? weight(counts[v], v, top) : 0;
+		if (w <= weights[SYMBOLS - 1])
 			continue;
 		for (k = SYMBOLS; k > 0 && w > weights[k - 1]; k--) {
 			weights[k] = weights[k - 1];
@@ -87,8 +90,7 @@ static uint32_t table_n23(const uint16_t counts[256], uint32_t values, uint32_t 
 				table[k] = table[k - 1];
 		}
 		weights[k] = w;
-		table[k] = (uint8_t)i;
-		least = weights[SYMBOLS - 1];
+		table[k] = (uint8_t)v;
 	}
 	for (i = 0; i < SYMBOLS; i++) {
 		both += counts[table[i]];
