@@ -10,9 +10,7 @@
 enum {
 	BEGIN,
 	COMPARE,
-	FINISH_ENCODE,
 	CHECK,
-	FINISH_DECODE,
 	ENCODE,
 	DECODE = ENCODE + CODEC_DTYPES,
 	KERNELS = DECODE + CODEC_DTYPES
@@ -21,9 +19,7 @@ enum {
 static const char *const names[KERNELS] = {
 	[BEGIN] = "urccl_codec_begin",
 	[COMPARE] = "urccl_codec_compare",
-	[FINISH_ENCODE] = "urccl_codec_finish_encode",
 	[CHECK] = "urccl_codec_check",
-	[FINISH_DECODE] = "urccl_codec_finish_decode",
 	[ENCODE + URCCL_DTYPE_BYTES] = "urccl_codec_encode_bytes",
 	[ENCODE + URCCL_DTYPE_BF16] = "urccl_codec_encode_bf16",
 	[ENCODE + URCCL_DTYPE_FP16] = "urccl_codec_encode_fp16",
@@ -101,7 +97,6 @@ int urccl_codec_encode_gpu(struct urccl_codec_gpu *gpu, int codec, int dtype, co
 		{BEGIN, 1, CODEC_THREADS, 0, &args},
 		{COMPARE, CODEC_COMPARERS, CODEC_THREADS, 0, &args},
 		{ENCODE + args.dtype, blocks_of(gpu, n), CODEC_THREADS, CODEC_SHARED, &args},
-		{FINISH_ENCODE, 1, 1, 0, &args},
 	};
 
 	if (codec < 0 || kind >= ARRAY_SIZE(modes) || !bound || !is_aligned(dst, CODEC_ALIGN) ||
@@ -123,7 +118,6 @@ int urccl_codec_decode_gpu(struct urccl_codec_gpu *gpu, int dtype, const void *s
 	const struct gpu_launch launches[] = {
 		{CHECK, 1, 1, 0, &args},
 		{DECODE + args.dtype, blocks_of(gpu, room), CODEC_THREADS, CODEC_SHARED, &args},
-		{FINISH_DECODE, 1, 1, 0, &args},
 	};
 
 	if (dtype < 0 || dtype >= CODEC_DTYPES || !is_aligned(src, CODEC_ALIGN) ||

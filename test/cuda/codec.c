@@ -28,6 +28,8 @@ static void *place(const struct launch *l, const void *p, uint64_t len)
 /* dst has room bytes. */
 static int find(const struct launch *l, const struct codec_args *g, uint64_t room, struct places *p)
 {
+	if (l->block[0] != CODEC_THREADS || !l->grid[0])
+		die("a codec kernel with %u blocks of %u threads", l->grid[0], l->block[0]);
 	lock();
 	p->src = place(l, g->src, g->n);
 	p->dst = place(l, g->dst, room);
@@ -36,7 +38,7 @@ static int find(const struct launch *l, const struct codec_args *g, uint64_t roo
 	return p->src && p->dst && p->result ? 0 : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-int codec_finish_encode(const struct launch *l)
+int codec_encode_tiles(const struct launch *l)
 {
 	static const int codecs[CODEC_MODES] = {[CODEC_RAW] = URCCL_CODEC_OFF,
 						[CODEC_FW4] = URCCL_CODEC_FW4,
@@ -52,7 +54,7 @@ int codec_finish_encode(const struct launch *l)
 	return res;
 }
 
-int codec_finish_decode(const struct launch *l)
+int codec_decode_tiles(const struct launch *l)
 {
 	const struct codec_args *g = (const void *)l->args;
 	struct urccl_codec_info info = {.size = sizeof(info)};
@@ -65,13 +67,5 @@ int codec_finish_decode(const struct launch *l)
 	if (!urccl_codec_info(p.src, g->n, &info) && info.dtype == g->dtype)
 		n = urccl_codec_decode(p.src, g->n, p.dst, g->room);
 	*p.result = (uint64_t)(n < 0 ? -EBADMSG : n);
-	return 0;
-}
-
-/* encode_<dtype> and decode_<dtype>. */
-int codec_tiles(const struct launch *l)
-{
-	if (l->block[0] != CODEC_THREADS || !l->grid[0])
-		die("a codec kernel with %u blocks of %u threads", l->grid[0], l->block[0]);
 	return 0;
 }

@@ -249,8 +249,7 @@ int launch_run(const struct stream *s, const struct op *op);
 uint8_t *launch_reach(const struct launch *l, uint64_t addr, uint64_t len, uint64_t *n);
 
 /* codec.c */
-int codec_finish_encode(const struct launch *l);
-int codec_finish_decode(const struct launch *l);
-int codec_tiles(const struct launch *l);
+int codec_encode_tiles(const struct launch *l);
+int codec_decode_tiles(const struct launch *l);
 
 #endif

@@ -170,10 +170,10 @@ uint8_t *launch_reach(const struct launch *l, uint64_t addr, uint64_t len, uint6
 }
 
 #define CODEC_ARGS "`" /* one struct of 48 bytes */
-#define CODEC(name)                                                  \
-	{"urccl_codec_encode_" #name, CODEC_ARGS, codec_tiles},      \
-	{                                                            \
-		"urccl_codec_decode_" #name, CODEC_ARGS, codec_tiles \
+#define CODEC(name)                                                         \
+	{"urccl_codec_encode_" #name, CODEC_ARGS, codec_encode_tiles},      \
+	{                                                                   \
+		"urccl_codec_decode_" #name, CODEC_ARGS, codec_decode_tiles \
 	}
 
 static const struct kernel kernels[] = {
@@ -186,8 +186,6 @@ static const struct kernel kernels[] = {
 	{"urccl_codec_begin", CODEC_ARGS, nothing},
 	{"urccl_codec_compare", CODEC_ARGS, nothing},
 	{"urccl_codec_check", CODEC_ARGS, nothing},
-	{"urccl_codec_finish_encode", CODEC_ARGS, codec_finish_encode},
-	{"urccl_codec_finish_decode", CODEC_ARGS, codec_finish_decode},
 	{"produce", "88848", produce},
 	{"urccl_gather", "888", gather},
 	{"urccl_test_fault", "", fault},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The codec on a GPU: the bytes of ../encode.c, and the data back. An encode is the kernels
- * begin, compare, encode_<dtype> and finish_encode on one stream; a decode is check, decode_<dtype>
- * and finish_decode. Nothing is allocated, nothing waits for the host.
+ * begin, compare and encode_<dtype> on one stream; a decode is check and decode_<dtype>. The last
+ * block to end writes the rest and the result. Nothing is allocated, nothing waits for the host.
  *
  * A tile is coded by a block of 256 threads; a thread has 64 neighbouring bytes. Blocks take tiles
  * in order from a counter in the result word. A tile's part of var begins where the one before
@@ -14,7 +14,6 @@
  */
 #include "decode.cuh"
 #include "encode.cuh"
-#include "head.cuh"
 
 #define SMALL __launch_bounds__(THREADS, CODEC_BLOCKS)
 #define LARGE __launch_bounds__(THREADS, 4)

@@ -215,15 +215,13 @@ __device__ void fill_constant(struct shared *s, const struct codec_args *g, cons
 			g->dst[at + i] = g->src[sizeof(*h) + i % bytes];
 }
 
-template <int D> __device__ __forceinline__ void decode(const struct codec_args *g)
+template <int D> __device__ __forceinline__ void decode_tiles(const struct codec_args *g)
 {
 	extern __shared__ uint4 memory[];
 	struct shared *s = (struct shared *)memory;
 	const struct head *h = (const struct head *)g->src;
 	uint32_t tile, next;
 
-	if (beyond_budget(g) || *g->result & FAILED || h->dtype != D)
-		return;
 	if (h->mode == RAW) {
 		copy_tiles(s, g->src + sizeof(*h), g->dst, h->raw_bytes, g->result);
 		return;
@@ -242,24 +240,35 @@ template <int D> __device__ __forceinline__ void decode(const struct codec_args 
 		decode_tile<D>(s, g, h, &s->at, tile);
 }
 
-/* One thread: the tail and the result. */
-extern "C" __global__ void urccl_codec_finish_decode(struct codec_args g)
+/* One thread: the tail and the result. -EIO as in finish_encode(). */
+static __device__ __noinline__ void finish_decode(const struct codec_args *g)
 {
-	const struct head *h = (const struct head *)g.src;
+	const struct head *h = (const struct head *)g->src;
+	const uint64_t result = *(volatile uint64_t *)g->result;
 	uint32_t tail, i;
 
-	if (*g.result & FAILED || h->dtype != g.dtype) {
-		*g.result = (uint64_t)-EBADMSG;
+	if (result & FAILED || h->dtype != g->dtype) {
+		*g->result = (uint64_t)-EBADMSG;
 		return;
 	}
 	tail = (uint32_t)(h->raw_bytes % type_of(h->dtype).bytes);
-	if (*g.result < tiles_of(h->raw_bytes - (h->mode == RAW ? 0 : tail))) {
-		*g.result = (uint64_t)-EIO;
+	if ((uint32_t)result < tiles_of(h->raw_bytes - (h->mode == RAW ? 0 : tail))) {
+		*g->result = (uint64_t)-EIO;
 		return;
 	}
 	for (i = 0; i < tail && h->mode != RAW; i++)
-		g.dst[h->raw_bytes - tail + i] = g.src[h->coded_bytes - tail + i];
-	*g.result = h->raw_bytes;
+		g->dst[h->raw_bytes - tail + i] = g->src[h->coded_bytes - tail + i];
+	*g->result = h->raw_bytes;
+}
+
+template <int D> __device__ __forceinline__ void decode(const struct codec_args *g)
+{
+	/* Another block may fail meanwhile: all threads of this one take the same branch. */
+	if (!__syncthreads_or(beyond_budget(g) || *g->result & FAILED ||
+			      ((const struct head *)g->src)->dtype != D))
+		decode_tiles<D>(g);
+	if (is_last_block(g->result))
+		finish_decode(g);
 }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef CODEC_KERNELS_ENCODE_CUH
 #define CODEC_KERNELS_ENCODE_CUH
 
-#include "tile.cuh"
+#include "head.cuh"
 
 /* Eight elements' second codes and the number of them; bit 8 * byte + group of acc: a byte
  * follows. */
@@ -189,15 +189,13 @@ __device__ __forceinline__ void encode_tile(struct shared *s, const struct codec
 	store_tile(&p, src);
 }
 
-template <int D> __device__ __forceinline__ void encode(const struct codec_args *g)
+template <int D> __device__ __forceinline__ void encode_tiles(const struct codec_args *g)
 {
 	extern __shared__ uint4 memory[];
 	struct shared *s = (struct shared *)memory;
 	const struct head *h = (const struct head *)g->dst;
 	uint32_t tile;
 
-	if (beyond_budget(g) || h->reserved[0])
-		return;
 	if (h->mode == RAW) {
 		copy_tiles(s, g->src, g->dst + sizeof(*h), g->n, g->result);
 		return;
@@ -213,6 +211,14 @@ template <int D> __device__ __forceinline__ void encode(const struct codec_args 
 			encode_tile<D, N23>(s, g, &s->at, tile);
 		else
 			encode_tile<D, FW4>(s, g, &s->at, tile);
+}
+
+template <int D> __device__ __forceinline__ void encode(const struct codec_args *g)
+{
+	if (!beyond_budget(g) && !((const struct head *)g->dst)->reserved[0])
+		encode_tiles<D>(g);
+	if (is_last_block(g->result))
+		finish_encode(g);
 }
 
 #endif

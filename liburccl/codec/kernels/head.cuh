@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The head of a chunk: the kernels around encode_<dtype>. */
+/* The head of a chunk: the kernels before encode_<dtype>, and its end. */
 #ifndef CODEC_KERNELS_HEAD_CUH
 #define CODEC_KERNELS_HEAD_CUH
 
@@ -193,11 +193,12 @@ __device__ void put_zeros(uint8_t *dst, const struct layout *l, uint32_t dtype, 
 
 /* One thread: the rest of the head, and the bytes between sections. The result is -EIO if tiles are
  * left: the stream's multiprocessors lie beyond the budget. */
-extern "C" __global__ void urccl_codec_finish_encode(struct codec_args g)
+static __device__ __noinline__ void finish_encode(const struct codec_args *g)
 {
-	struct head *h = (struct head *)g.dst;
-	uint32_t bytes = type_of(g.dtype).bytes, tail = (uint32_t)(g.n % bytes), i;
-	uint64_t size = sizeof(*h) + g.n, tiles = tiles_of(g.n);
+	struct head *h = (struct head *)g->dst;
+	uint32_t bytes = type_of(g->dtype).bytes, tail = (uint32_t)(g->n % bytes), i;
+	uint64_t size = sizeof(*h) + g->n, tiles = tiles_of(g->n);
+	const unsigned long long *index;
 	struct layout l;
 
 	if (h->reserved[0]) {
@@ -207,21 +208,22 @@ extern "C" __global__ void urccl_codec_finish_encode(struct codec_args g)
 		for (i = 0; i < 16; i++)
 			h->table[i] = 0;
 		for (i = 0; i < bytes; i++)
-			g.dst[sizeof(*h) + i] = g.src[i];
+			g->dst[sizeof(*h) + i] = g->src[i];
 		size = sizeof(*h) + bytes + tail;
 	} else if (h->mode != RAW) {
-		l = lay_out(g.dtype, g.mode, g.n);
+		l = lay_out(g->dtype, g->mode, g->n);
 		tiles = l.tiles;
-		put_zeros(g.dst, &l, g.dtype, g.mode);
+		put_zeros(g->dst, &l, g->dtype, g->mode);
 		size = l.var + tail;
+		index = (const unsigned long long *)(g->dst + l.index);
 		if (l.tiles)
-			size += 4ull * *(const uint32_t *)(g.dst + l.index + (l.tiles - 1) * 8);
+			size += 4ull * (uint32_t)__ldcg(&index[l.tiles - 1]);
 	}
 	for (i = 0; i < tail && h->mode != RAW; i++)
-		g.dst[size - tail + i] = g.src[g.n - tail + i];
+		g->dst[size - tail + i] = g->src[g->n - tail + i];
 	h->coded_bytes = size;
-	h->crc_head = crc32c_head((const uint32_t *)g.dst);
-	*g.result = *g.result < tiles ? (uint64_t)-EIO : size;
+	h->crc_head = crc32c_head((const uint32_t *)g->dst);
+	*g->result = (uint32_t)*(volatile uint64_t *)g->result < tiles ? (uint64_t)-EIO : size;
 }
 
 #endif

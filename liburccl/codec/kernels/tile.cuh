@@ -34,6 +34,21 @@ __device__ __forceinline__ uint32_t take_next_tile(struct shared *s, uint64_t *r
 	return s->tile;
 }
 
+/* True in the first thread of the last block that calls it, which sees the writes of all blocks.
+ * Each block calls it once, at its end. The result word counts blocks from bit 32 on. */
+__device__ __forceinline__ int is_last_block(uint64_t *result)
+{
+	unsigned long long before;
+
+	__syncthreads();
+	if (threadIdx.x)
+		return 0;
+	__threadfence();
+	before = atomicAdd((unsigned long long *)result, 1ull << 32);
+	__threadfence();
+	return (before & ~FAILED) >> 32 == gridDim.x - 1;
+}
+
 __device__ __forceinline__ int beyond_budget(const struct codec_args *g)
 {
 	uint32_t sm;
