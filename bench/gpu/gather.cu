@@ -9,11 +9,10 @@
  * --idle: without matrix products. --host: blocks of pinned memory to the peer's GPU and back, by
  * the kernel and the library.
  */
-#include "gather.h"
+#include "ends.h"
 
 #include <algorithm>
 #include <cstring>
-#include <liburccl.h>
 #include <numeric>
 #include <random>
 #include <string>
@@ -29,7 +28,7 @@
 #define SPINS 10000000 /* looks for a CQE */
 #define RIGHT (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
-/* What the owner of the other memory tells. */
+/* The other process sends it to this one. */
 struct owner {
 	cudaIpcMemHandle_t raw;
 	struct urccl_advert advert;
@@ -37,12 +36,7 @@ struct owner {
 	int blob_len;
 };
 
-struct side {
-	struct urccl *ctx;
-	struct urccl_ring *ring;
-};
-
-static struct side us;
+static struct end us;
 static struct urccl_remote remote;
 static struct urccl_region region;
 static char *local, *raw_there;
@@ -51,52 +45,11 @@ static double seconds = 0.5;
 static int is_host, is_back; /* local memory is of the host; blocks come back from the peer */
 static int is_idle;
 
-static void must(int err, const char *call)
+static struct urccl_cqe take(void)
 {
-	if (err >= 0)
-		return;
-	fprintf(stderr, "%s: %s\n", call, urccl_errmsg());
-	exit(1);
-}
-
-static void side_open(struct side *s)
-{
-	struct urccl_params params;
-
-	urccl_params_init(&params);
-	params.transport = "shm";
-	must(urccl_open(&params, &s->ctx), "urccl_open");
-	must(urccl_ring_open(s->ctx, NULL, &s->ring), "urccl_ring_open");
-}
-
-static struct urccl_region side_register(struct side *s, char *addr, size_t len, uint32_t rights)
-{
-	struct urccl_range range = {(uintptr_t)addr, len, 0, -1, 0};
-	struct urccl_region r;
-
-	must(urccl_register(s->ctx, &range, 1, rights, &r), "urccl_register");
-	return r;
-}
-
-static struct urccl_cqe take(struct side *s)
-{
-	struct urccl_wait_args args = {};
-	struct urccl_cqe *cqe, out;
-	char why[512];
-
-	args.size = sizeof(args);
-	args.timeout_ns = 20000000000;
-	for (int i = 0; i < SPINS && !urccl_peek_cqe(s->ring); i++)
+	for (int i = 0; i < SPINS && !urccl_peek_cqe(us.ring); i++)
 		; /* as cudaStreamSynchronize() does */
-	must(urccl_wait(s->ring, &cqe, &args), "urccl_wait");
-	if (cqe->res < 0) {
-		urccl_explain(s->ctx, cqe, why, sizeof(why));
-		fprintf(stderr, "%s\n", why);
-		exit(1);
-	}
-	out = *cqe;
-	urccl_cqe_seen(s->ring, cqe);
-	return out;
+	return end_take(&us);
 }
 
 /* ---- the other process ---- */
@@ -104,7 +57,7 @@ static struct urccl_cqe take(struct side *s)
 static void serve(int to)
 {
 	struct owner o = {};
-	struct side s;
+	struct end s;
 	int gpus;
 	char *m;
 
@@ -114,8 +67,8 @@ static void serve(int to)
 	CUDA(cudaMalloc((void **)&m, LEN));
 	CUDA(cudaIpcGetMemHandle(&o.raw, m));
 	CUDA(cudaMalloc((void **)&m, LEN));
-	side_open(&s);
-	must(urccl_advertise(s.ctx, side_register(&s, m, LEN, RIGHT), 0, LEN, RIGHT, 0, &o.advert),
+	end_open(&s, "shm", 0);
+	must(urccl_advertise(s.ctx, end_register(&s, m, LEN, RIGHT), 0, LEN, RIGHT, 0, &o.advert),
 	     "urccl_advertise");
 	o.blob_len = urccl_metadata(s.ctx, o.blob, sizeof(o.blob));
 	must(o.blob_len, "urccl_metadata");
@@ -153,13 +106,13 @@ static void join(const struct owner *o)
 
 	char *of_gpu;
 
-	side_open(&us);
+	end_open(&us, "shm", 0);
 	CUDA(cudaMalloc((void **)&of_gpu, 4096)); /* who has none stages what goes to GPUs */
-	side_register(&us, of_gpu, 4096, 0);
-	region = side_register(&us, local, LEN, 0);
+	end_register(&us, of_gpu, 4096, 0);
+	region = end_register(&us, local, LEN, 0);
 	urccl_prep_connect(urccl_get_sqe(us.ring), o->blob, (uint32_t)o->blob_len);
 	urccl_submit(us.ring);
-	peer.id = (uint32_t)take(&us).handle;
+	peer.id = (uint32_t)take().handle;
 	must(urccl_import(us.ctx, peer, &o->advert, 1, &remote), "urccl_import");
 }
 
@@ -189,7 +142,7 @@ static double ours(const struct blocks *b, double *call_us, uint32_t *path)
 		urccl_prep_write_paged(sqe, remote, region, &d, 1);
 	urccl_submit(us.ring);
 	*call_us = (now_s() - begun) * 1e6;
-	cqe = take(&us);
+	cqe = take();
 	took = now_s() - begun;
 	*path = cqe.path;
 	return took;
@@ -258,7 +211,7 @@ static void check(uint32_t len)
 	sqe = urccl_get_sqe(us.ring);
 	urccl_prep_read(sqe, remote, local, (uint64_t)N * len, 0);
 	urccl_submit(us.ring);
-	take(&us);
+	take();
 	CUDA(cudaMemcpy(got.data(), local, got.size() * 8, cudaMemcpyDeviceToHost));
 	for (uint32_t i = 0; i < N; i++) {
 		const uint64_t *a = &was[(size_t)here[i] * len / 8];
@@ -292,8 +245,7 @@ static void submit_many(void)
 
 static int stop(pid_t pid)
 {
-	urccl_ring_close(us.ring);
-	urccl_close(us.ctx);
+	end_close(&us);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the bench of scattered blocks is made of. CUDA's errors end the program. */
+/* The parts of the bench of scattered blocks. An error of CUDA ends the program. */
 #ifndef BENCH_GPU_GATHER_H
 #define BENCH_GPU_GATHER_H
 
@@ -35,6 +35,6 @@ double raw_batch(const struct blocks *b, char *dst, const char *src, double *cal
 const char *load_start(void); /* what it runs */
 double load_stop(void);	      /* products a second */
 
-double now_s(void);
+double now_s(void); /* ends.cu */
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that push to the lanes of a device ring, and contexts for them to push between. */
+/* Kernels that push to the lanes of a device ring. */
 #ifndef BENCH_GPU_LANES_H
 #define BENCH_GPU_LANES_H
 
-#include <liburccl.h>
+#include "ends.h"
 #include "launch.h"
 
 enum kind {
@@ -57,31 +57,13 @@ void lanes_check(const struct job *j, uint32_t lanes, char *back, struct lane_re
 /* The same stores of an entry, and nothing else, to slots that nobody reads: the floor. */
 void raw_push(const struct job *j, uint32_t lanes, struct lane_result *out);
 
+/* ---- taker.cu ---- */
+
 /* A thread that takes entries of lanes and ends them, and does nothing else: the floor of an
  * engine. With copy, it copies as many bytes of each entry's addr. */
 struct raw_taker;
 struct raw_taker *raw_taker_start(uint32_t lanes, uint32_t entries, uint32_t copy,
 				  struct urccl_device_ring *ring);
 void raw_taker_stop(struct raw_taker *t);
-
-/* ---- ends.cu ---- */
-
-struct end {
-	struct urccl *ctx;
-	struct urccl_ring *ring;
-	struct urccl_peer peer; /* the other one */
-};
-
-void must(int err, const char *call);
-/* deadline_ms: of entries; 0: the default. */
-void end_open(struct end *e, const char *transport, uint32_t deadline_ms);
-struct urccl_region end_register(struct end *e, void *addr, size_t len, uint32_t rights);
-/* The next CQE; ends the program where it failed, or where none comes for 20 s. */
-struct urccl_cqe end_take(struct end *e);
-void end_close(struct end *e);
-/* a dials b, of the same process. */
-void ends_connect(struct end *a, struct end *b);
-/* b's memory, at a. */
-struct urccl_remote ends_share(struct end *a, struct end *b, void *addr, size_t len);
 
 #endif

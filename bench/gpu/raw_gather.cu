@@ -3,7 +3,6 @@
  * of the host, and cudaMemcpyBatchAsync(). */
 #include "gather.h"
 
-#include <time.h>
 #include <vector>
 
 #define SMS   8
@@ -17,14 +16,6 @@ struct raw_row {
 
 static raw_row *table;
 static cudaStream_t stream;
-
-double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* per: units of a block. */
 static __global__ void __launch_bounds__(1024, 1)
