@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rails of a peer that has its data path and whose rails may come back (peer.failover). Each rail
- * has a number, which is the same at both ends.
+ * The rails of a peer that has its data path and whose rails may come back (peer.failover). Each
+ * rail has a number, which is the same at both ends.
  *
  *  open (a path) -> closing -> closed here, FENCE -> and there (peer.theirs) -> open again
  *
