@@ -78,12 +78,21 @@ static void write_bytes(struct input *in)
 	store_release(r->mine, r->at);
 }
 
-/* The key's memory is mapped step by step. */
+static int is_out(const struct chunk *c)
+{
+	return c->ep && !c->op;
+}
+
+/* The key's memory is mapped step by step. Chunks under way keep the key of before. */
 static void import(const void *key, uint32_t n)
 {
 	struct rkey rkey;
+	uint32_t i;
 	int err;
 
+	for (i = 0; i < CHUNKS; i++)
+		if (is_out(&chunk[i]))
+			return;
 	while ((err = backend_shm.import(rig.ep[0], key, n, LEN, &rkey)) == -EINPROGRESS)
 		CHECK(gpu_step(gpu));
 	if (err)
@@ -123,7 +132,7 @@ static void post(struct input *in)
 	uint32_t i = (uint32_t)take_number(in, 1) % CHUNKS;
 	struct chunk *c = &chunk[i];
 
-	if (!forged.v[0] || (c->ep && !c->op))
+	if (!forged.v[0] || is_out(c))
 		return;
 	*c = rig_chunk(take_number(in, 1) % 2 ? CHUNK_READ : CHUNK_WRITE, local, LEN / CHUNKS,
 		       &forged, 0);
