@@ -445,11 +445,6 @@ void conn_event(struct control *c, struct conn *n, uint32_t events)
 
 /* ---- refusing: the other side must read the reason, so wait until it closes ---- */
 
-static void refused_nothing(struct control *c, struct conn *n)
-{
-	conn_close(c, n);
-}
-
 static int refused_frame(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
 			 uint32_t len)
 {
@@ -464,10 +459,10 @@ static void refused_ended(struct control *c, struct conn *n, int err)
 }
 
 static const struct conn_ops refused_ops = {
-	.connected = refused_nothing,
+	.connected = conn_close,
 	.frame = refused_frame,
 	.ended = refused_ended,
-	.expired = refused_nothing,
+	.expired = conn_close,
 };
 
 static void conn_refuse_with(struct control *c, struct conn *n, uint32_t code, int err,

@@ -197,18 +197,11 @@ static int dial_send_hello(struct control *c, struct conn *n, struct wire_hello 
 static int dial_say_hello(struct control *c, struct dial *d, struct conn *n)
 {
 	struct sockaddr_storage from;
-	struct wire_hello h = {.version_min = WIRE_VERSION,
-			       .version_max = WIRE_VERSION,
-			       .incarnation = c->config.incarnation,
-			       .expected = d->expected,
-			       .host = c->host,
-			       .key_window = KEY_WINDOW,
-			       .note_len = d->hello_len};
+	struct wire_hello h = hello_make(c, d->paths, d->npaths, d->hello, d->hello_len);
 
 	conn_local(n, &from);
+	h.expected = d->expected;
 	h.port = listener_port(c, &from);
-	memcpy(h.note, d->hello, d->hello_len);
-	path_say(d->paths, d->npaths, &h);
 	return dial_send_hello(c, n, &h);
 }
 
@@ -477,16 +470,8 @@ static void dial_ended(struct control *c, struct conn *n, int err)
 	dial_next(c, d);
 }
 
-/* Never called: a dial uses its own timer. */
-static void dial_expired(struct control *c, struct conn *n)
-{
-	(void)c, (void)n;
-	assert(0);
-}
-
 static const struct conn_ops dial_conn_ops = {
 	.connected = dial_connected,
 	.frame = dial_frame,
 	.ended = dial_ended,
-	.expired = dial_expired,
 };

@@ -292,11 +292,8 @@ static void handshake_path_up(struct control *c, struct path *path)
 			handshake_committed(c, p);
 		return;
 	}
-	p->path = path;
 	p->stage = STAGE_COMMITTED;
-	timer_stop(&p->conn->timer);
-	path_close_others(c, p);
-	peer_send(c, p, WIRE_PATH, path->id);
+	path_announce(c, path);
 }
 
 /* 1: no rail that the dialler may choose is left, because this process has no descriptor or memory
@@ -340,18 +337,18 @@ static void handshake_expired(struct control *c, struct conn *n)
 	struct peer *p = n->owner;
 	uint32_t trying, i;
 
-	if (p->stage == STAGE_UP) {
-		resume_expired(c, p);
-		return;
-	}
 	if (!p->dialled) {
 		handshake_refuse(c, p, -ETIMEDOUT);
 		return;
 	}
 	trying = paths_trying(p, paths);
 	assert(trying);
-	for (i = 0; i < trying; i++)
-		handshake_tried(c, p, paths[i], -ETIMEDOUT);
+	for (i = 0; i < trying; i++) {
+		if (p->stage == STAGE_UP)
+			resume_path_failed(c, paths[i], -ETIMEDOUT);
+		else
+			handshake_tried(c, p, paths[i], -ETIMEDOUT);
+	}
 }
 
 static int handshake_word_frame(struct control *c, struct peer *p, uint32_t type, uint64_t word)
@@ -465,14 +462,7 @@ static void handshake_ended(struct control *c, struct conn *n, int err)
 			  0);
 }
 
-static void handshake_connected(struct control *c, struct conn *n)
-{
-	(void)c, (void)n;
-	assert(0);
-}
-
 static const struct conn_ops handshake_conn_ops = {
-	.connected = handshake_connected,
 	.frame = handshake_frame,
 	.ended = handshake_ended,
 	.expired = handshake_expired,

@@ -49,17 +49,27 @@ uint32_t paths_open(struct control *c, uint32_t required, struct path **paths, i
 	return n;
 }
 
-void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h)
+struct wire_hello hello_make(const struct control *c, struct path *const *paths, uint32_t n,
+			     const void *note, uint32_t note_len)
 {
+	struct wire_hello h = {.version_min = WIRE_VERSION,
+			       .version_max = WIRE_VERSION,
+			       .incarnation = c->config.incarnation,
+			       .host = c->host,
+			       .key_window = KEY_WINDOW,
+			       .note_len = note_len,
+			       .nrails = n};
 	uint32_t i;
 
+	if (note_len)
+		memcpy(h.note, note, note_len);
 	for (i = 0; i < n; i++) {
-		h->rails[i].transport = path_transport(paths[i]);
-		h->rails[i].id = paths[i]->id;
-		h->rails[i].addr_len = paths[i]->addr_len;
-		memcpy(h->rails[i].addr, paths[i]->addr, paths[i]->addr_len);
+		h.rails[i].transport = path_transport(paths[i]);
+		h.rails[i].id = paths[i]->id;
+		h.rails[i].addr_len = paths[i]->addr_len;
+		memcpy(h.rails[i].addr, paths[i]->addr, paths[i]->addr_len);
 	}
-	h->nrails = n;
+	return h;
 }
 
 int path_answered(struct path *path, const struct wire_hello *ack)
@@ -152,15 +162,8 @@ static int accept_send(struct control *c, struct peer *p, const struct wire_hell
 
 int accept_answer(struct control *c, struct peer *p)
 {
-	struct wire_hello ack = {.version_min = WIRE_VERSION,
-				 .version_max = WIRE_VERSION,
-				 .incarnation = c->config.incarnation,
-				 .host = c->host,
-				 .key_window = KEY_WINDOW};
+	struct wire_hello ack = hello_make(c, p->paths, p->npaths, c->config.params->hello,
+					   c->config.params->hello_len);
 
-	ack.note_len = c->config.params->hello_len;
-	if (ack.note_len)
-		memcpy(ack.note, c->config.params->hello, ack.note_len);
-	path_say(p->paths, p->npaths, &ack);
 	return accept_send(c, p, &ack);
 }

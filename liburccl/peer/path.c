@@ -64,6 +64,16 @@ void path_close_others(struct control *c, struct peer *p)
 	}
 }
 
+void path_announce(struct control *c, struct path *path)
+{
+	struct peer *p = path->peer;
+
+	p->path = path;
+	timer_stop(&p->conn->timer);
+	path_close_others(c, p);
+	peer_send(c, p, WIRE_PATH, path->id);
+}
+
 void path_free(struct path *path)
 {
 	assert(!path->connect.out && !path->close.out && !path->taken.out && !path->prepare.out);

@@ -18,6 +18,8 @@ int path_choose(struct peer *p, uint64_t id);
 uint32_t paths_trying(const struct peer *p, struct path **paths);
 /* All but those of the transport in use. */
 void path_close_others(struct control *c, struct peer *p);
+/* Dialler: the path came up first and becomes the peer's; PATH says so. */
+void path_announce(struct control *c, struct path *path);
 void path_connect(struct control *c, struct path *path, int active);
 /* Frees it, at once or after the engine has closed it; the peer is due in the second case. */
 void path_close(struct control *c, struct path *path);
@@ -31,8 +33,9 @@ void path_grow_req(struct control *c, struct control_req *req);
 /* Opens the eps that a dialler offers, up to WIRE_RAILS, and returns their number. required: the
  * only transport to open; 0: any. Returns 0 with *err if none could be opened. */
 uint32_t paths_open(struct control *c, uint32_t required, struct path **paths, int *err);
-/* Puts the paths into a HELLO or HELLO_ACK. */
-void path_say(struct path *const *paths, uint32_t n, struct wire_hello *h);
+/* A HELLO or HELLO_ACK that offers the n paths and carries the note. */
+struct wire_hello hello_make(const struct control *c, struct path *const *paths, uint32_t n,
+			     const void *note, uint32_t note_len);
 /* 1: HELLO_ACK names the path, and its address there is stored. */
 int path_answered(struct path *path, const struct wire_hello *ack);
 /* Opens an ep for each rail of theirs that a device here can serve; *err: of the last failure. */
@@ -94,7 +97,6 @@ int resume_path(struct control *c, struct peer *p, uint64_t id);
 int resume_ready(struct control *c, struct peer *p);
 void resume_path_up(struct control *c, struct path *path);
 void resume_path_failed(struct control *c, struct path *path, int err);
-void resume_expired(struct control *c, struct peer *p); /* the timer of its connection */
 
 /* ---- link.c: local ports that lose their link ---- */
 

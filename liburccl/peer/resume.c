@@ -76,14 +76,9 @@ static int resume_open(struct control *c, struct peer *p)
 
 static void resume_send_hello(struct control *c, struct peer *p)
 {
-	struct wire_hello h = {.version_min = WIRE_VERSION,
-			       .version_max = WIRE_VERSION,
-			       .incarnation = c->config.incarnation,
-			       .expected = p->incarnation,
-			       .host = c->host,
-			       .key_window = KEY_WINDOW};
+	struct wire_hello h = hello_make(c, p->paths, p->npaths, NULL, 0);
 
-	path_say(p->paths, p->npaths, &h);
+	h.expected = p->incarnation;
 	conn_send(c, p->conn, c->tx, wire_put_hello(c->tx, WIRE_HELLO, &h));
 }
 
@@ -128,17 +123,6 @@ static void resume_answered(struct control *c, struct peer *p, const struct wire
 	for (i = 0; i < p->npaths; i++)
 		rails_known(p, p->paths[i]);
 	resume_try(c, p);
-}
-
-void resume_expired(struct control *c, struct peer *p)
-{
-	struct path *paths[WIRE_RAILS];
-	uint32_t n, i;
-
-	n = paths_trying(p, paths);
-	assert(n);
-	for (i = 0; i < n; i++)
-		resume_path_failed(c, paths[i], -ETIMEDOUT);
 }
 
 int resume_ready(struct control *c, struct peer *p)
@@ -259,12 +243,8 @@ void resume_path_up(struct control *c, struct path *path)
 			resume_done(c, p);
 		return;
 	}
-	if (p->path)
-		return;
-	p->path = path;
-	timer_stop(&p->conn->timer);
-	path_close_others(c, p);
-	peer_send(c, p, WIRE_PATH, path->id);
+	if (!p->path)
+		path_announce(c, path);
 }
 
 void resume_path_failed(struct control *c, struct path *path, int err)

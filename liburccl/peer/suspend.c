@@ -334,24 +334,39 @@ static void suspend_undo(struct control *c, struct peer *p)
 	suspend_post(c, p, ENGINE_PEER_RESUME, peer_cmd_back);
 }
 
+/* The engine has paused the peer, or not (res): tells the other side. */
 static void suspend_paused(struct control *c, struct cmd *cmd)
 {
 	struct peer *p = cmd->e.owner;
+	int asks = p->path_state == PATH_PAUSING;
 
 	if (p->stage != STAGE_UP) {
 		peer_due(c, p);
 		return;
 	}
-	if (!cmd->e.msg.res && suspend_is_free(p) && !p->resume_wanted) {
-		p->path_state = PATH_COMMITTED;
-		p->suspend_ns = clock_ns();
-		peer_send(c, p, WIRE_SUSPENDED, 0);
+	if (!cmd->e.msg.res && suspend_is_free(p) && !(asks && p->resume_wanted)) {
+		if (asks)
+			p->suspend_ns = clock_ns();
+		p->path_state = asks ? PATH_COMMITTED : PATH_YIELDED;
+		peer_send(c, p, asks ? WIRE_SUSPENDED : WIRE_SUSPEND_YES, 0);
 		return;
 	}
 	if (!cmd->e.msg.res)
 		suspend_undo(c, p);
 	peer_send(c, p, WIRE_SUSPEND_NO, 0);
-	suspend_stay(c, p);
+	if (asks)
+		suspend_stay(c, p);
+	else
+		p->path_state = PATH_ACTIVE;
+}
+
+/* If the engine still finds the peer idle, it pauses it: new entries wait. */
+static void suspend_pause(struct control *c, struct peer *p, enum path_state state)
+{
+	p->path_state = state;
+	p->suspend_ns = clock_ns();
+	p->resume_wanted = p->resume_own = 0;
+	suspend_post(c, p, ENGINE_PEER_PAUSE, suspend_paused);
 }
 
 /* SUSPEND_YES came. Contexts that nobody drove for a while, ours or theirs, may have been asked one
@@ -359,21 +374,17 @@ static void suspend_paused(struct control *c, struct cmd *cmd)
 static int suspend_yes(struct control *c, struct peer *p)
 {
 	struct kept kept = {c->nactive, c->nqps, c->nowners};
-	uint64_t now = clock_ns();
 
 	if (p->path_state != PATH_ASKING)
 		return -EPROTO;
-	suspend_less_going(c, PATH_PAUSING, &kept, now);
+	suspend_less_going(c, PATH_PAUSING, &kept, clock_ns());
 	if (!p->suspend_unused && !kept_peers_over(c, &kept) &&
 	    !(p->qps && kept_qps_over(c, &kept))) {
 		peer_send(c, p, WIRE_SUSPEND_NO, 0);
 		suspend_stay(c, p);
 		return 0;
 	}
-	p->path_state = PATH_PAUSING;
-	p->suspend_ns = now;
-	p->resume_wanted = p->resume_own = 0;
-	suspend_post(c, p, ENGINE_PEER_PAUSE, suspend_paused);
+	suspend_pause(c, p, PATH_PAUSING);
 	return 0;
 }
 
@@ -391,25 +402,6 @@ static int suspend_used_lately(struct peer *p)
 	return p->used_ns && now - p->used_ns < SUSPEND_RECENT_NS;
 }
 
-static void suspend_yielded(struct control *c, struct cmd *cmd)
-{
-	struct peer *p = cmd->e.owner;
-
-	if (p->stage != STAGE_UP) {
-		peer_due(c, p);
-		return;
-	}
-	if (!cmd->e.msg.res && suspend_is_free(p)) {
-		p->path_state = PATH_YIELDED;
-		peer_send(c, p, WIRE_SUSPEND_YES, 0);
-		return;
-	}
-	if (!cmd->e.msg.res)
-		suspend_undo(c, p);
-	p->path_state = PATH_ACTIVE;
-	peer_send(c, p, WIRE_SUSPEND_NO, 0);
-}
-
 static int suspend_asked(struct control *c, struct peer *p)
 {
 	if (p->path_state == PATH_ASKING && p->dialled)
@@ -423,10 +415,7 @@ static int suspend_asked(struct control *c, struct peer *p)
 		peer_send(c, p, WIRE_SUSPEND_NO, 0);
 		return 0;
 	}
-	p->path_state = PATH_YIELDING;
-	p->suspend_ns = clock_ns();
-	p->resume_wanted = p->resume_own = 0;
-	suspend_post(c, p, ENGINE_PEER_PAUSE, suspend_yielded);
+	suspend_pause(c, p, PATH_YIELDING);
 	return 0;
 }
 
