@@ -349,8 +349,8 @@ struct backend {
 	 * side. out NULL: the address is not used any more; until then the owner is not told that a
 	 * revocation is done. 0, or -EOPNOTSUPP: not mapped as one piece for a GPU. */
 	int (*map)(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out);
-	/* Does in advance the work of a first chunk with the key on this side, a piece at a time.
-	 * 0: done; -EINPROGRESS: call again. */
+	/* Optional. Does in advance the work of a first chunk with the key on this side, a piece at
+	 * a time. 0: done; -EINPROGRESS: call again. */
 	int (*warm)(struct ep *ep, struct rkey *rkey);
 
 	/* Takes the first chunks of the n, all of ep: returns how many; 0: full, poll first. May

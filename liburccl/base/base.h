@@ -138,6 +138,8 @@ static inline uint32_t sleep_take(uint32_t *word)
 	return __atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST);
 }
 
+/* Closes fd unless it is negative. */
+void fd_close(int fd);
 /* Opens an eventfd. Returns it or -errno. */
 int wake_open(void);
 /* Makes fd readable. A full counter refuses the write, but such an eventfd is readable already. */

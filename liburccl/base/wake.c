@@ -8,6 +8,12 @@
 
 #include "base/base.h"
 
+void fd_close(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 int wake_open(void)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -43,6 +43,11 @@ uint32_t addr_port(const struct sockaddr_storage *ss)
 	return ntohs(port);
 }
 
+int addr_port_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	return addr_same(a, b) && addr_port(a) == addr_port(b);
+}
+
 void addr_port_set(struct sockaddr_storage *ss, uint32_t port)
 {
 	uint16_t value = htons((uint16_t)port);

@@ -83,6 +83,13 @@ struct control_error {
 	uint64_t arg[3];
 };
 
+static inline int error_set(struct control_error *t, int res, uint32_t reason, uint64_t a,
+			    uint64_t b, uint64_t e)
+{
+	*t = (struct control_error){res, reason, {a, b, e}};
+	return res;
+}
+
 /* ---- timers: one sleep for all of them; the thread does not wake if none is due ---- */
 
 struct control_timer {
@@ -115,6 +122,7 @@ void cmd_post(struct control *c, struct cmd *cmd, enum engine_cmd_type type,
 
 struct conn;
 struct conn_ops {
+	/* NULL: the owner gets it connected. */
 	void (*connected)(struct control *c, struct conn *n);
 	/* A complete frame. 0, or -EPROTO: the connection ends. */
 	int (*frame)(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
@@ -122,7 +130,8 @@ struct conn_ops {
 	/* The connection has ended (0: the other side closed it; -EPROTO: the other side violated
 	 * the protocol). Must call conn_close(). */
 	void (*ended)(struct control *c, struct conn *n, int err);
-	void (*expired)(struct control *c, struct conn *n); /* conn.timer */
+	/* conn.timer is over. NULL: the owner does not set it. */
+	void (*expired)(struct control *c, struct conn *n);
 };
 
 struct conn {
@@ -171,6 +180,8 @@ void conn_options(const struct control *c, int fd);
 /* The address of our end, with port 0. */
 void conn_local(const struct conn *n, struct sockaddr_storage *ss);
 uint32_t addr_port(const struct sockaddr_storage *ss); /* host order */
+/* 1: the same address and port. */
+int addr_port_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 void addr_port_set(struct sockaddr_storage *ss, uint32_t port);
 /* "10.0.0.2:7777", "[::1]:7777" */
 void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);

@@ -3,17 +3,12 @@
  * wait for its result. */
 #include "control/dial.h"
 
-static int same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-	return addr_same(a, b) && addr_port(a) == addr_port(b);
-}
-
 struct host *dial_host_at(struct dial *d, const struct sockaddr_storage *addr)
 {
 	uint32_t i;
 
 	for (i = 0; i < d->nhosts; i++)
-		if (same_addr(&d->hosts[i].addr, addr))
+		if (addr_port_same(&d->hosts[i].addr, addr))
 			return &d->hosts[i];
 	return NULL;
 }
@@ -41,7 +36,8 @@ struct peer *dials_found(const struct control *c, const struct dial *d,
 	list_for_each(pos, &c->dials) {
 		struct peer *p = list_entry(pos, struct dial, link)->peer;
 
-		if (p && same_addr(&p->at, addr) && (!d->expected || d->expected == p->incarnation))
+		if (p && addr_port_same(&p->at, addr) &&
+		    (!d->expected || d->expected == p->incarnation))
 			return p;
 	}
 	return NULL;

@@ -334,10 +334,8 @@ void control_close(struct control *c)
 	free(c->grants);
 	free(c->pins);
 	free(c->peer_hash);
-	if (c->wake_fd >= 0)
-		close(c->wake_fd);
-	if (c->epoll_fd >= 0)
-		close(c->epoll_fd);
+	fd_close(c->wake_fd);
+	fd_close(c->epoll_fd);
 	mappings_close(&c->mappings);
 	free(c);
 }

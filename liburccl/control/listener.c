@@ -174,7 +174,6 @@ void listener_close(struct control *c)
 {
 	listeners_shut(c);
 	timer_stop(&c->listen_timer);
-	if (c->reserve_fd >= 0)
-		close(c->reserve_fd);
+	fd_close(c->reserve_fd);
 	c->reserve_fd = -1;
 }

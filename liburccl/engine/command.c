@@ -209,7 +209,7 @@ static int remote_warm(struct engine *e, struct engine_cmd *cmd)
 	struct engine_remote *r = cmd->remote;
 	struct rail *rail = r->peer->rail;
 
-	while (rail && cmd->part < r->nparts) {
+	while (rail && rail->ep->dev->ops->warm && cmd->part < r->nparts) {
 		if (r->parts[cmd->part].rails >> rail->number & 1 &&
 		    !r->rail_keys[rail->number][cmd->part].key.relay &&
 		    rail->ep->dev->ops->warm(rail->ep, &r->rail_keys[rail->number][cmd->part].key))

@@ -565,12 +565,6 @@ static int engine_open_fds(struct engine *e)
 	return res;
 }
 
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 static void init_lists(struct engine *e)
 {
 	uint32_t i;
@@ -683,9 +677,9 @@ void engine_close(struct engine *e)
 		clock_release(e->config.clock);
 	if (e->config.clock)
 		clock_leave(e->config.clock, &e->member);
-	close_fd(e->epfd);
-	close_fd(e->timerfd);
-	close_fd(e->mailbox.fd);
+	fd_close(e->epfd);
+	fd_close(e->timerfd);
+	fd_close(e->mailbox.fd);
 	bundles_close(e);
 	free(e->chunks);
 	free(e->failed_notes.records);

@@ -104,11 +104,6 @@ static int is_deferred(const struct rail *rail)
 	return rail->acked && rail->unproved;
 }
 
-static struct scope *scope_of(const struct op *op)
-{
-	return op->scope_group ? op->scope_group : op->scope_all;
-}
-
 void acked_forget(struct scope *s)
 {
 	struct scope *all;
@@ -156,14 +151,14 @@ static void acked_lose(struct engine_peer *p, struct scope *s)
 
 int flush_may_wait(const struct op *op)
 {
-	return !list_empty(&scope_of(op)->acked_link) ||
+	return !list_empty(&op_scope(op)->acked_link) ||
 	       op->er->acked_kept < ACKED_KEPT(op->er->entries);
 }
 
 void flush_defer(struct op *op)
 {
 	struct engine_peer *p = op->peer;
-	struct scope *s = scope_of(op);
+	struct scope *s = op_scope(op);
 	uint32_t i;
 
 	if (list_empty(&s->acked_link)) {
@@ -204,7 +199,7 @@ static int fence_ask(struct op *op)
  * are placed. 1: it waits, or has failed. */
 int flush_fenced(struct op *op)
 {
-	struct scope *s = scope_of(op);
+	struct scope *s = op_scope(op);
 
 	if (!(op->sqe.flags & URCCL_SQE_FENCE))
 		return 0;

@@ -137,6 +137,12 @@ static inline struct engine *op_engine(const struct op *op)
 	return op->er->engine;
 }
 
+/* The scope that a FENCE, or the proof of an entry, is about. */
+static inline struct scope *op_scope(const struct op *op)
+{
+	return op->scope_group ? op->scope_group : op->scope_all;
+}
+
 static inline int op_is_data(const struct op *op)
 {
 	return (op->bits & OP_IS_DATA) != 0;

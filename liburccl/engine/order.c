@@ -127,15 +127,10 @@ __attribute__((noinline)) static void waiters_count(struct scope *s, const struc
 	}
 }
 
-static struct scope *fence_scope(const struct op *op)
-{
-	return op->scope_group ? op->scope_group : op->scope_all;
-}
-
 /* The entries that it waited for are the next waiter's. */
 void order_leave_fence(struct op *op)
 {
-	struct scope *s = fence_scope(op);
+	struct scope *s = op_scope(op);
 	struct list *next = op->fence_link.next;
 
 	if (list_empty(&op->fence_link))
@@ -149,7 +144,7 @@ void order_leave_fence(struct op *op)
 
 uint32_t order_waits_for(const struct op *op)
 {
-	const struct scope *s = fence_scope(op);
+	const struct scope *s = op_scope(op);
 	uint32_t n = op->left;
 	struct list *pos;
 
@@ -292,7 +287,7 @@ static uint32_t enter_fence(struct op *op, uint32_t *n)
 {
 	struct engine_ring *er = op->er;
 	uint64_t *lost = &op->peer->fence_lost[er->index / 64], bit = 1ull << (er->index % 64);
-	struct scope *s = fence_scope(op);
+	struct scope *s = op_scope(op);
 	uint32_t reason;
 
 	op->acked_losses = op->peer->acked_losses;

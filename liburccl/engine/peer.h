@@ -162,6 +162,11 @@ static inline struct engine_remote *remote_get(const struct engine *e, uint32_t 
 	return r && r->handle == handle && !r->deleting ? r : NULL;
 }
 
+static inline uint32_t rail_bit(const struct rail *rail)
+{
+	return 1u << rail->number;
+}
+
 static inline struct rail_key *key_of(const struct rkey *key)
 {
 	return container_of(key, struct rail_key, key);

@@ -36,11 +36,6 @@
 
 /* ---- the rails that are up ---- */
 
-static uint32_t bit_of(const struct rail *rail)
-{
-	return 1u << rail->number;
-}
-
 /* The rail that is up for the longest time: unstable rails are not up for long. */
 struct rail *peer_steady(const struct engine_peer *p)
 {
@@ -86,16 +81,16 @@ void rail_joined(struct engine *e, struct rail *rail)
 	struct engine_peer *p = rail->peer;
 	uint32_t i;
 
-	if (p->nup == RAIL_NUMBERS || (p->rails_up & bit_of(rail)))
+	if (p->nup == RAIL_NUMBERS || (p->rails_up & rail_bit(rail)))
 		return;
 	p->up[p->nup++] = rail;
-	p->rails_up |= bit_of(rail);
+	p->rails_up |= rail_bit(rail);
 	for (i = 0; i < p->nup; i++) /* each rail's rate is measured from now on */
 		rail_busy(e, p->up[i]);
 	p->cut = 0; /* cleared before the program learns of the rail, which it may then use */
 	if (p->state != PEER_UP)
 		return;
-	rail_news_add(p, bit_of(rail));
+	rail_news_add(p, rail_bit(rail));
 	if (!p->rail)
 		peer_choose(p);
 }
@@ -105,7 +100,7 @@ void rail_missed(struct engine *e, struct rail *rail, int res)
 	(void)e;
 	rail->peer->rail_res[rail->number] = res;
 	if (rail->peer->state == PEER_UP)
-		rail_news_add(rail->peer, bit_of(rail));
+		rail_news_add(rail->peer, rail_bit(rail));
 }
 
 int rail_leaves(struct rail *rail)
@@ -118,7 +113,7 @@ int rail_leaves(struct rail *rail)
 	if (i == p->nup)
 		return 0;
 	p->up[i] = p->up[--p->nup];
-	p->rails_up &= ~bit_of(rail);
+	p->rails_up &= ~rail_bit(rail);
 	return 1;
 }
 
@@ -150,13 +145,13 @@ static void unaim_held(struct engine_peer *p, const struct ep *ep)
 
 static void unprove(struct op *op, struct rail *rail)
 {
-	if (!(op->flush_rails & bit_of(rail)))
+	if (!(op->flush_rails & rail_bit(rail)))
 		return;
-	op->flush_rails &= (uint8_t)~bit_of(rail);
+	op->flush_rails &= (uint8_t)~rail_bit(rail);
 	if (op_reads(op) || op->state == OP_NOTING || op->state == OP_SIGNALLING)
 		return;
 	op->bits |= OP_REQUEUED;
-	op->fence |= (uint8_t)bit_of(rail);
+	op->fence |= (uint8_t)rail_bit(rail);
 }
 
 void chunk_unproved(struct rail *rail, struct op *op)
@@ -210,14 +205,14 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 	p->rail_res[rail->number] = res;
 	if (!p->failover || (p->state != PEER_UP && p->state != PEER_SUSPENDED))
 		return;
-	p->fencing |= bit_of(rail);
+	p->fencing |= rail_bit(rail);
 	unaim_held(p, rail->ep);
 	flush_lost(rail);
 	unprove_all(e, rail);
 	list_del(&rail->flush_link);
 	unflush(&rail->flush_wait);
 	unflush(&rail->flushing);
-	rail_news_add(p, bit_of(rail));
+	rail_news_add(p, rail_bit(rail));
 	if (p->rail == rail)
 		peer_choose(p);
 	notes_requeue(p);
@@ -243,7 +238,7 @@ static int chunk_try_bind(struct chunk *c, struct rail *rail)
 	if (c->kind != CHUNK_SEND) {
 		k = key_of(c->key);
 		part = key_part(k);
-		if (!(k->remote->parts[part].rails & bit_of(rail)))
+		if (!(k->remote->parts[part].rails & rail_bit(rail)))
 			return 0;
 		c->key = &k->remote->rail_keys[rail->number][part].key;
 		assert(!c->npieces || c->key->gpu);
@@ -274,7 +269,7 @@ static void chunk_ends(struct rail *rail, struct chunk *c)
 
 	if (c->kind == CHUNK_WRITE && !(c->flags & CHUNK_QUIET)) {
 		op->bits |= OP_UNQUIET | OP_REQUEUED;
-		op->fence |= (uint8_t)bit_of(rail);
+		op->fence |= (uint8_t)rail_bit(rail);
 	}
 	c->flags |= CHUNK_QUIET;
 }
@@ -303,7 +298,8 @@ int chunk_fail_over(struct engine *e, struct rail *rail, struct chunk *c)
 		chunk_ends(rail, c);
 		return 0;
 	}
-	c->fence = c->kind == CHUNK_WRITE && !(c->flags & CHUNK_QUIET) ? (uint8_t)bit_of(rail) : 0;
+	c->fence =
+		c->kind == CHUNK_WRITE && !(c->flags & CHUNK_QUIET) ? (uint8_t)rail_bit(rail) : 0;
 	c->ep = NULL;
 	c->taken = 0;
 	op->worst = c->tries > op->worst ? c->tries : op->worst;

@@ -37,11 +37,6 @@ struct stripe {
 	struct chunk *chunks[RAIL_NUMBERS][GATHERED];
 };
 
-static uint32_t bit_of(const struct rail *rail)
-{
-	return 1u << rail->number;
-}
-
 /* ---- the rate of a rail ---- */
 
 /* 1: the rail had enough bytes under way, including the len bytes that came out just now: a slow
@@ -100,7 +95,7 @@ static double finish_others(const struct stripe *s, const struct rail *but, uint
 	for (i = 0; i < s->peer->nup; i++) {
 		const struct rail *rail = s->peer->up[i];
 
-		if (rail == but || s->keyless & bit_of(rail))
+		if (rail == but || s->keyless & rail_bit(rail))
 			continue;
 		bytes += (double)rail_outstanding(rail);
 		rate += (double)rail->rate;
@@ -119,7 +114,7 @@ static int rail_has_room(const struct stripe *s, const struct rail *rail)
 {
 	if (!rail->rate_busy_ns && rail_outstanding(rail) >= LOADED_BYTES)
 		return 0;
-	if ((s->keyless | s->full) & bit_of(rail) || rail_outstanding(rail) >= rail->window)
+	if ((s->keyless | s->full) & rail_bit(rail) || rail_outstanding(rail) >= rail->window)
 		return 0;
 	return (double)rail_outstanding(rail) <= queue_bytes(rail);
 }
@@ -166,7 +161,7 @@ static struct rail *rail_for(const struct stripe *s, uint64_t left)
 		return best;
 	for (i = 0; i < s->peer->nup; i++) {
 		rail = s->peer->up[i];
-		if (s->keyless & bit_of(rail))
+		if (s->keyless & rail_bit(rail))
 			continue;
 		if (!first || rail_finish_time(rail, len) < rail_finish_time(first, len))
 			first = rail;
@@ -187,7 +182,7 @@ static struct rail *rail_for_op(const struct stripe *s, const struct op *op, uin
 	if (op->tries < TRIES_STEADY)
 		return rail_for(s, left);
 	rail = peer_steady(s->peer);
-	if (s->keyless & bit_of(rail))
+	if (s->keyless & rail_bit(rail))
 		return rail_for(s, left);
 	return rail_has_room(s, rail) ? rail : NULL;
 }
@@ -205,7 +200,7 @@ static void stripe_post(struct stripe *s, uint32_t number)
 	rail->gathered_bytes = 0;
 	took = batch_post(s->e, s->lane, rail, s->chunks[number], n);
 	s->work += took;
-	s->full |= took < n ? bit_of(rail) : 0;
+	s->full |= took < n ? rail_bit(rail) : 0;
 }
 
 static void gather(struct stripe *s, struct rail *rail, struct chunk *c)
@@ -241,8 +236,8 @@ static void post_held(struct stripe *s)
 			continue;
 		if (!rail)
 			rail = s->peer->rail;
-		if (s->full & bit_of(rail) || !rail_post(s->e, rail, &c, 1)) {
-			s->full |= bit_of(rail);
+		if (s->full & rail_bit(rail) || !rail_post(s->e, rail, &c, 1)) {
+			s->full |= rail_bit(rail);
 			held_add(s->lane, c);
 			continue;
 		}
@@ -279,7 +274,7 @@ static uint64_t stripe_next(struct stripe *s)
 		if (!is_first(s->lane, op))
 			s->keyless = 0;
 		else if (rail != s->peer->rail)
-			s->keyless |= bit_of(rail);
+			s->keyless |= rail_bit(rail);
 		return 1;
 	}
 	s->keyless = 0;

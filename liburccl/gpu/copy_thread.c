@@ -18,8 +18,7 @@ static void import_run(struct gpu_dev *dev, struct gpu_import *imp)
 
 	if (!code)
 		code = dev->api->import_memory(dev->ctx, &imp->share, &imp->addr);
-	if (imp->share.fd >= 0)
-		close(imp->share.fd);
+	fd_close(imp->share.fd);
 	imp->share.fd = -1;
 	imp->code = code;
 	imp->res = dev->api->error(code);

@@ -116,8 +116,7 @@ free_record:
 
 void memory_leave(struct allocation *a)
 {
-	if (a->fd >= 0)
-		close(a->fd);
+	fd_close(a->fd);
 	free(a);
 }
 

@@ -45,8 +45,7 @@ int mappings_open(struct mappings *m)
 
 void mappings_close(struct mappings *m)
 {
-	if (m->fd >= 0)
-		close(m->fd);
+	fd_close(m->fd);
 	m->fd = -1;
 }
 

@@ -136,17 +136,12 @@ free_peer:
 
 /* ---- the end ---- */
 
-static int is_place(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-	return addr_same(a, b) && addr_port(a) == addr_port(b);
-}
-
 static int peer_was_at(const struct peer *old, const struct peer *p,
 		       const struct sockaddr_storage *at)
 {
 	return old->added && !old->deleting && !old->restarted.out &&
 	       old->incarnation != p->incarnation &&
-	       (is_place(&old->at, at) || is_place(&old->place, at));
+	       (addr_port_same(&old->at, at) || addr_port_same(&old->place, at));
 }
 
 /* The peer is at this address: other incarnations recorded there have ended. */

@@ -12,13 +12,6 @@
 
 #include "region/private.h"
 
-static int files_refuse(struct control_error *t, int res, uint32_t reason, uint64_t a, uint64_t b,
-			uint64_t e)
-{
-	*t = (struct control_error){res, reason, {a, b, e}};
-	return res;
-}
-
 struct view {
 	int fd;
 	uint64_t addr, len, off;
@@ -42,8 +35,8 @@ static int is_overlapped(struct control *c, const struct view *v)
 static int view_refused(struct control_error *t, int res, const struct view *v)
 {
 	if (res == -ENOMEM)
-		return files_refuse(t, res, REASON_NO_MEMORY, sizeof(struct allocation), 0, 0);
-	return files_refuse(t, res, REASON_RANGE_FD_MAP, v->index, v->addr, (uint64_t)-res);
+		return error_set(t, res, REASON_NO_MEMORY, sizeof(struct allocation), 0, 0);
+	return error_set(t, res, REASON_RANGE_FD_MAP, v->index, v->addr, (uint64_t)-res);
 }
 
 static int view_add(struct control *c, const struct view *v, enum allocation_kind kind,
@@ -67,17 +60,17 @@ static int view_find(struct control *c, const struct view *v, struct control_err
 	int prot, there, res;
 
 	if (fstat(v->fd, &file))
-		return files_refuse(t, -errno, REASON_RANGE_FD_DUP, (uint64_t)v->fd,
-				    (uint64_t)errno, 0);
+		return error_set(t, -errno, REASON_RANGE_FD_DUP, (uint64_t)v->fd, (uint64_t)errno,
+				 0);
 	if (v->off > (uint64_t)file.st_size || v->len > (uint64_t)file.st_size - v->off)
-		return files_refuse(t, -ERANGE, REASON_RANGE_FD_SIZE, v->index,
-				    (uint64_t)file.st_size, 0);
+		return error_set(t, -ERANGE, REASON_RANGE_FD_SIZE, v->index, (uint64_t)file.st_size,
+				 0);
 	res = ranges_list(c, t);
 	if (res)
 		return res < 0 ? res : 0;
 	there = mappings_view(&c->mappings, v->addr, v->len, &file, v->off, &prot);
 	if (there < 0)
-		return files_refuse(t, there, REASON_RANGE_FD_MAPPED, v->index, v->addr, 0);
+		return error_set(t, there, REASON_RANGE_FD_MAPPED, v->index, v->addr, 0);
 	if (!there)
 		return view_add(c, v, ALLOCATION_MAPPED, t);
 	if (prot != (PROT_READ | PROT_WRITE) || is_overlapped(c, v))

@@ -15,13 +15,6 @@
 
 /* ---- checks of a range ---- */
 
-static int ranges_refuse(struct control_error *t, int res, uint32_t reason, uint64_t a, uint64_t b,
-			 uint64_t e)
-{
-	*t = (struct control_error){res, reason, {a, b, e}};
-	return res;
-}
-
 /* An entry may use any transport of the context, so each of them must accept dma-bufs. */
 static uint64_t transports_without_dmabuf(const struct control *c)
 {
@@ -40,11 +33,11 @@ static int dmabuf_check(const struct control *c, const struct urccl_range *r, ui
 	uint64_t cannot = transports_without_dmabuf(c);
 
 	if (cannot)
-		return ranges_refuse(t, -EOPNOTSUPP, REASON_RANGE_FD, i, (uint64_t)r->fd, cannot);
+		return error_set(t, -EOPNOTSUPP, REASON_RANGE_FD, i, (uint64_t)r->fd, cannot);
 	if (rights & (URCCL_RIGHT_ATOMIC | URCCL_REG_PREFAULT))
-		return ranges_refuse(t, -EINVAL, REASON_RANGE_FD_RIGHTS, i, 0, 0);
+		return error_set(t, -EINVAL, REASON_RANGE_FD_RIGHTS, i, 0, 0);
 	if ((r->addr ^ r->fd_off) % PAGE || r->len > UINT64_MAX - r->fd_off)
-		return ranges_refuse(t, -EINVAL, REASON_RANGE_FD_PAGE, i, 0, 0);
+		return error_set(t, -EINVAL, REASON_RANGE_FD_PAGE, i, 0, 0);
 	return 0;
 }
 
@@ -52,19 +45,19 @@ static int range_check(const struct control *c, const struct urccl_range *r, uin
 		       uint64_t rights, struct control_error *t)
 {
 	if (r->reserved)
-		return ranges_refuse(t, -EINVAL, REASON_RANGE_RESERVED, i, 0, 0);
+		return error_set(t, -EINVAL, REASON_RANGE_RESERVED, i, 0, 0);
 	if (!r->addr)
-		return ranges_refuse(t, -EINVAL, REASON_RANGE_ADDR, i, 0, 0);
+		return error_set(t, -EINVAL, REASON_RANGE_ADDR, i, 0, 0);
 	if (!r->len)
-		return ranges_refuse(t, -EINVAL, REASON_RANGE_LEN, i, 0, 0);
+		return error_set(t, -EINVAL, REASON_RANGE_LEN, i, 0, 0);
 	if (r->len > UINT64_MAX - r->addr)
-		return ranges_refuse(t, -EFAULT, REASON_RANGE_WRAPS, i, 0, 0);
+		return error_set(t, -EFAULT, REASON_RANGE_WRAPS, i, 0, 0);
 	if (r->fd >= 0 && !memory_file_is(r->fd))
 		return dmabuf_check(c, r, i, rights, t);
 	if (r->fd >= 0)
 		return 0; /* files.c checks it */
 	if (r->fd != -1 || r->fd_off)
-		return ranges_refuse(t, -EINVAL, REASON_RANGE_FD_NONE, i, 0, 0);
+		return error_set(t, -EINVAL, REASON_RANGE_FD_NONE, i, 0, 0);
 	return 0;
 }
 
@@ -75,19 +68,18 @@ int ranges_check(const struct control *c, const struct urccl_range *ranges, uint
 	uint32_t i;
 
 	if (!n || !ranges)
-		return ranges_refuse(t, -EINVAL, REASON_ARRAY_NONE, 0, 0, 0);
+		return error_set(t, -EINVAL, REASON_ARRAY_NONE, 0, 0, 0);
 	if (n > RANGES_MAX)
-		return ranges_refuse(t, -E2BIG, REASON_RANGES, n, RANGES_MAX, 0);
+		return error_set(t, -E2BIG, REASON_RANGES, n, RANGES_MAX, 0);
 	if (rights & URCCL_REG_ATOMIC_NATIVE)
-		return ranges_refuse(t, -EOPNOTSUPP, REASON_ATOMIC_NATIVE, 0, 0, 0);
+		return error_set(t, -EOPNOTSUPP, REASON_ATOMIC_NATIVE, 0, 0, 0);
 	if (rights & ~(uint64_t)RIGHTS)
-		return ranges_refuse(t, -EOPNOTSUPP, REASON_RIGHTS, rights & ~(uint64_t)RIGHTS, 0,
-				     0);
+		return error_set(t, -EOPNOTSUPP, REASON_RIGHTS, rights & ~(uint64_t)RIGHTS, 0, 0);
 	for (i = 0; i < n; i++) {
 		if (range_check(c, &ranges[i], i, rights, t))
 			return t->res;
 		if (ranges[i].len > UINT64_MAX - total)
-			return ranges_refuse(t, -EINVAL, REASON_RANGES_SUM, 0, 0, 0);
+			return error_set(t, -EINVAL, REASON_RANGES_SUM, 0, 0, 0);
 		total += ranges[i].len;
 	}
 	return 0;
@@ -209,8 +201,7 @@ static int unmapped(struct control *c, const struct memory *m, struct control_er
 	while (i + 1 < m->nspans &&
 	       (!span_is_host(&m->spans[i]) || is_mapped(c, m->spans[i].addr, m->spans[i].len)))
 		i++;
-	return ranges_refuse(t, -EFAULT, REASON_RANGE_UNMAPPED, i, m->spans[i].len,
-			     m->spans[i].addr);
+	return error_set(t, -EFAULT, REASON_RANGE_UNMAPPED, i, m->spans[i].len, m->spans[i].addr);
 }
 
 static int spans_mapped(struct control *c, struct memory *m, struct control_error *t)
@@ -257,13 +248,13 @@ static int run_allowed(struct mappings *maps, const struct memory *m, const stru
 	uint32_t i = rc ? span_of(m, at) : 0;
 
 	if (rc == -EFAULT)
-		return ranges_refuse(t, rc, REASON_RANGE_UNMAPPED, i, m->spans[i].len,
-				     m->spans[i].addr);
+		return error_set(t, rc, REASON_RANGE_UNMAPPED, i, m->spans[i].len,
+				 m->spans[i].addr);
 	if (rc)
-		return ranges_refuse(t, rc,
-				     maps->prot & PROT_READ ? REASON_RANGE_READ_ONLY
-							    : REASON_RANGE_UNREADABLE,
-				     i, at, 0);
+		return error_set(t, rc,
+				 maps->prot & PROT_READ ? REASON_RANGE_READ_ONLY
+							: REASON_RANGE_UNREADABLE,
+				 i, at, 0);
 	return 0;
 }
 
@@ -350,7 +341,7 @@ struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges
 {
 	struct memory *m = memory_new(ranges, n, rights);
 
-	ranges_refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*m) + n * sizeof(m->spans[0]), 0, 0);
+	error_set(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*m) + n * sizeof(m->spans[0]), 0, 0);
 	if (!m)
 		return NULL;
 	if (!spans_sort(m) && !spans_kinds(c, m, t) && !files_find(c, m, t)) {
@@ -421,16 +412,15 @@ static int reg_refused(struct device *dev, const struct extent *a, int rc, struc
 	struct rlimit limit;
 
 	if (a->is_dmabuf)
-		return ranges_refuse(t, rc, REASON_REG_DMABUF, 1ull << dev->ops->transport,
-				     (uint64_t)-rc, 0);
+		return error_set(t, rc, REASON_REG_DMABUF, 1ull << dev->ops->transport,
+				 (uint64_t)-rc, 0);
 	if (rc == -ENOMEM && dev->caps & CAP_BY_PAGES && (!most || mrs < most) &&
 	    !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
-		return ranges_refuse(t, rc, REASON_REG_MEMLOCK, 1ull << dev->ops->transport, a->len,
-				     (uint64_t)limit.rlim_cur / 1024);
+		return error_set(t, rc, REASON_REG_MEMLOCK, 1ull << dev->ops->transport, a->len,
+				 (uint64_t)limit.rlim_cur / 1024);
 	if (rc == -ENOMEM && most)
-		return ranges_refuse(t, rc, REASON_REG_REGIONS, 1ull << dev->ops->transport, most,
-				     mrs);
-	return ranges_refuse(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
+		return error_set(t, rc, REASON_REG_REGIONS, 1ull << dev->ops->transport, most, mrs);
+	return error_set(t, rc, REASON_REG_DEVICE, (uint64_t)-rc, 0, 0);
 }
 
 static int extent_reg(struct control *c, struct extent *a, struct control_error *t)
@@ -497,7 +487,7 @@ static struct extent *extent_new(const struct extent *like, struct control_error
 {
 	struct extent *a = malloc(sizeof(*a));
 
-	ranges_refuse(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*a), 0, 0);
+	error_set(t, -ENOMEM, REASON_NO_MEMORY, sizeof(*a), 0, 0);
 	if (!a)
 		return NULL;
 	*a = *like;
@@ -506,7 +496,7 @@ static struct extent *extent_new(const struct extent *like, struct control_error
 	a->fd = fcntl(like->fd, F_DUPFD_CLOEXEC, 0);
 	if (a->fd >= 0)
 		return a;
-	ranges_refuse(t, -errno, REASON_RANGE_FD_DUP, (uint64_t)like->fd, (uint64_t)errno, 0);
+	error_set(t, -errno, REASON_RANGE_FD_DUP, (uint64_t)like->fd, (uint64_t)errno, 0);
 	free(a);
 	return NULL;
 }
@@ -586,7 +576,7 @@ int extents_get(struct control *c, struct region *r, struct control_error *t)
 	struct memory *m = r->memory;
 	uint32_t n = extents_count(m), k, next;
 
-	ranges_refuse(t, -ENOMEM, REASON_NO_MEMORY, n * sizeof(r->extents[0]), 0, 0);
+	error_set(t, -ENOMEM, REASON_NO_MEMORY, n * sizeof(r->extents[0]), 0, 0);
 	r->extents = calloc(n, sizeof(r->extents[0]));
 	if (!r->extents)
 		return t->res;

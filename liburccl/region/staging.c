@@ -11,13 +11,6 @@
 
 #define STAGING_RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
-static int staging_refuse(struct control_error *t, int res, uint32_t reason, uint64_t a, uint64_t b,
-			  uint64_t e)
-{
-	*t = (struct control_error){res, reason, {a, b, e}};
-	return res;
-}
-
 /* ---- the kind of a range ---- */
 
 /* The memory at addr, of which len bytes were asked for; kept for the following spans. */
@@ -35,7 +28,7 @@ static int kind_find(struct control *c, struct kind *k, uint64_t addr, uint64_t 
 		return 0;
 	k->addr = addr;
 	rc = gpu_pointer_info(c->config.gpu, addr, len, &k->p);
-	return rc ? staging_refuse(t, rc, REASON_GPU, k->p.index, (uint64_t)k->p.code, 0) : 0;
+	return rc ? error_set(t, rc, REASON_GPU, k->p.index, (uint64_t)k->p.code, 0) : 0;
 }
 
 static uint64_t allocation_id(const struct gpu_pointer *p)
@@ -55,12 +48,12 @@ static int span_kind(struct control *c, struct span *s, uint32_t i, struct kind 
 	s->gpu_index = s->kind == GPU_MEMORY_HOST ? 0 : k->p.index;
 	s->gpu_id = s->kind == GPU_MEMORY_DEVICE ? allocation_id(&k->p) : 0;
 	if (s->kind == GPU_MEMORY_DEVICE && !k->p.is_primary)
-		return staging_refuse(t, -EINVAL, REASON_RANGE_GPU_CONTEXT, i, s->gpu_index, 0);
+		return error_set(t, -EINVAL, REASON_RANGE_GPU_CONTEXT, i, s->gpu_index, 0);
 	while (k->p.end < end) {
 		if (kind_find(c, k, k->p.end, end - k->p.end, t))
 			return t->res;
 		if (s->kind == GPU_MEMORY_DEVICE || k->p.kind == GPU_MEMORY_DEVICE)
-			return staging_refuse(t, -EINVAL, REASON_RANGE_GPU_MIXED, i, k->addr, 0);
+			return error_set(t, -EINVAL, REASON_RANGE_GPU_MIXED, i, k->addr, 0);
 		s->kind = GPU_MEMORY_HOST;
 		s->gpu_index = 0;
 	}
@@ -83,8 +76,7 @@ int spans_kinds(struct control *c, struct memory *m, struct control_error *t)
 		if (kind_find(c, &kind, addr, len, t) || span_kind(c, s, i, &kind, t))
 			return t->res;
 		if (s->kind == GPU_MEMORY_DEVICE && m->rights & URCCL_RIGHT_ATOMIC)
-			return staging_refuse(t, -EINVAL, REASON_RANGE_GPU_RIGHTS, i, s->gpu_index,
-					      0);
+			return error_set(t, -EINVAL, REASON_RANGE_GPU_RIGHTS, i, s->gpu_index, 0);
 	}
 	return 0;
 }
@@ -122,7 +114,7 @@ static int staging_make(struct control *c, struct gpu_dev *gpu, struct control_e
 	if (rc) {
 		if (a && a != s->memory)
 			memory_free(a);
-		return staging_refuse(t, rc, REASON_STAGING, bytes, (uint64_t)-rc, (uint64_t)code);
+		return error_set(t, rc, REASON_STAGING, bytes, (uint64_t)-rc, (uint64_t)code);
 	}
 	s->memory = a;
 	s->gpu = s->gpu ? s->gpu : gpu;
@@ -146,8 +138,7 @@ int extent_gpu(struct control *c, struct extent *a, struct control_error *t)
 	int code = 0, rc = gpu_dev_get(c->config.gpu, a->gpu_index, &a->gpu, &code);
 
 	if (rc)
-		return staging_refuse(t, rc, REASON_GPU, a->gpu_index, (uint64_t)code,
-				      (uint64_t)-rc);
+		return error_set(t, rc, REASON_GPU, a->gpu_index, (uint64_t)code, (uint64_t)-rc);
 	if (a->kind != GPU_MEMORY_DEVICE)
 		return 0;
 	pthread_mutex_lock(&s->lock);
@@ -181,7 +172,7 @@ int staging_enter(struct control *c, struct control_error *t)
 	range.len = a->len;
 	s->region = region_own(c, &range, STAGING_RIGHTS);
 	if (!s->region)
-		return staging_refuse(t, -ENOMEM, REASON_STAGING, a->len, ENOMEM, 0);
+		return error_set(t, -ENOMEM, REASON_STAGING, a->len, ENOMEM, 0);
 	s->cmd.e.memory = s->region->memory;
 	cmd_post(c, &s->cmd, ENGINE_STAGE, staging_back);
 	return 0;

@@ -147,8 +147,7 @@ int ring_open(const struct urccl_ring_params *p, uint32_t flags, uint32_t id, st
 	return 0;
 
 close_fd:
-	if (fd >= 0)
-		close(fd);
+	fd_close(fd);
 	return err;
 }
 

@@ -164,8 +164,7 @@ void segment_close(struct segment_file *f)
 	if (!f)
 		return;
 	munmap(f->s, f->bytes);
-	if (f->fd >= 0)
-		close(f->fd);
+	fd_close(f->fd);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
 }

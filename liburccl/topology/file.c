@@ -28,8 +28,7 @@ int machine_read_file(struct machine *m, const char *path)
 		err = -errno;
 	else if (!S_ISREG(st.st_mode) || st.st_size > FILE_BYTES_MAX)
 		err = -EINVAL;
-	if (fd >= 0)
-		close(fd);
+	fd_close(fd);
 	if (err)
 		return fail(err, "topology \"%.200s\" cannot be read: %s", path, errno_text(-err));
 	return fail_named(machine_read_hwloc(m, path), path);

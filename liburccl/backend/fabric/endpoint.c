@@ -592,9 +592,7 @@ int fabric_helper_stop(struct fabric_device *d)
 		pthread_detach(d->thread);
 		return -EBUSY;
 	}
-	if (d->to_helper.fd >= 0)
-		close(d->to_helper.fd);
-	if (d->from_helper.fd >= 0)
-		close(d->from_helper.fd);
+	fd_close(d->to_helper.fd);
+	fd_close(d->from_helper.fd);
 	return 0;
 }

@@ -111,10 +111,8 @@ static int fabric_close(struct device *dev)
 	fabric_av_free(d);
 	if (d->info)
 		d->lib.freeinfo(d->info);
-	if (d->timer >= 0)
-		close(d->timer);
-	if (d->dev.fd >= 0)
-		close(d->dev.fd);
+	fd_close(d->timer);
+	fd_close(d->dev.fd);
 	fabric_lock_free(d);
 	if (!d->unclosed)
 		free(d);
@@ -525,14 +523,6 @@ int fabric_arm(struct device *dev)
 	return 0;
 }
 
-/* Nothing to do: all preparations for the first chunk are made when the ep comes up. */
-static int fabric_warm(struct ep *ep, struct rkey *rkey)
-{
-	(void)ep;
-	(void)rkey;
-	return 0;
-}
-
 #define FABRIC_BACKEND(name_, transport_)                                                        \
 	{                                                                                        \
 		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,             \
@@ -542,7 +532,7 @@ static int fabric_warm(struct ep *ep, struct rkey *rkey)
 		.ep_connect = fabric_ep_connect, .ep_close = fabric_ep_close,                    \
 		.expose = fabric_expose, .unexpose = fabric_unexpose,                            \
 		.import = fabric_locked_import, .forget = fabric_locked_forget,                  \
-		.warm = fabric_warm, .pin = fabric_locked_pin, .unpin = fabric_locked_unpin,     \
+		.pin = fabric_locked_pin, .unpin = fabric_locked_unpin,                          \
 		.post = fabric_locked_post, .cancel = fabric_cancel, .poll = fabric_locked_poll, \
 		.arm = fabric_locked_arm, .is_stuck = fabric_is_stuck, .end = fabric_end,        \
 	}

@@ -131,8 +131,7 @@ void fabric_tcp_close(struct fabric_device *d)
 {
 	if (!d->tcp)
 		return;
-	if (d->tcp->own >= 0)
-		close(d->tcp->own);
+	fd_close(d->tcp->own);
 	if (d->tcp->all)
 		closedir(d->tcp->all);
 	free(d->tcp);

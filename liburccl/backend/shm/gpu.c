@@ -140,8 +140,7 @@ void shm_gpu_unmap(struct shm_mapping *v)
 	if (v->import && v->gpu) {
 		gpu_unimport(v->gpu, v->import);
 	} else if (v->import) {
-		if (v->import->share.fd >= 0)
-			close(v->import->share.fd);
+		fd_close(v->import->share.fd);
 		free(v->import);
 	}
 	v->serial = 0;

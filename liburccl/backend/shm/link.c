@@ -71,8 +71,7 @@ static void link_bye(struct shm_ep *e)
 
 static void link_drop(struct shm_ep *e)
 {
-	if (e->in.fd >= 0)
-		close(e->in.fd);
+	fd_close(e->in.fd);
 	e->in.fd = -1;
 	e->in.got = 0;
 	if (e->sock < 0)
@@ -109,12 +108,10 @@ int shm_link_left(int sock)
 
 	while (shm_record_recv(sock, &in) > 0) {
 		said |= in.rx.type == SHM_BYE;
-		if (in.fd >= 0)
-			close(in.fd);
+		fd_close(in.fd);
 		in = (struct shm_inlet){.fd = -1};
 	}
-	if (in.fd >= 0)
-		close(in.fd);
+	fd_close(in.fd);
 	return said;
 }
 
@@ -356,8 +353,7 @@ void shm_link_recv(struct shm_ep *e)
 			err = on_record(e);
 		if (err)
 			break;
-		if (e->in.fd >= 0)
-			close(e->in.fd);
+		fd_close(e->in.fd);
 		e->in.fd = -1;
 		e->in.got = 0;
 	}

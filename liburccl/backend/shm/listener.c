@@ -133,8 +133,7 @@ int shm_listener_addr_check(const void *addr, uint32_t len, struct shm_addr *out
 
 static void pending_drop(struct shm_ep *e, struct shm_pending *g)
 {
-	if (g->in.fd >= 0)
-		close(g->in.fd);
+	fd_close(g->in.fd);
 	if (g->sock >= 0)
 		shm_watched_close(e, g->sock);
 	g->sock = g->in.fd = -1;

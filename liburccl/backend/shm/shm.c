@@ -65,8 +65,7 @@ static int fds_open(struct shm_dev *d)
 	if (d->timer >= 0 && !epoll_ctl(d->dev.fd, EPOLL_CTL_ADD, d->timer, &ev))
 		return 0;
 	err = fail_errno(-errno, "shm: no timer descriptor");
-	if (d->timer >= 0)
-		close(d->timer);
+	fd_close(d->timer);
 	close(d->dev.fd);
 	return err;
 }
@@ -173,10 +172,8 @@ static void ep_free(struct ep *ep)
 	struct shm_ep *e = shm_ep(ep);
 
 	shm_link_end(e);
-	if (e->importer >= 0)
-		close(e->importer);
-	if (e->process >= 0)
-		close(e->process);
+	fd_close(e->importer);
+	fd_close(e->process);
 	shm_pages_drop(&e->pages);
 	shm_mappings_drop(e);
 	munmap(e, sizeof(*e));

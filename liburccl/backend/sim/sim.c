@@ -17,17 +17,11 @@ static int epoll_add(int epoll_fd, int fd)
 }
 
 /* -1: not open. */
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 static void close_fds(struct sim_device *dev)
 {
-	close_fd(dev->timer_fd);
-	close_fd(dev->wake_fd);
-	close_fd(dev->device.fd);
+	fd_close(dev->timer_fd);
+	fd_close(dev->wake_fd);
+	fd_close(dev->device.fd);
 }
 
 static int sim_open_fds(struct sim_device *dev)
@@ -191,13 +185,6 @@ static int sim_unreg(struct device *dev, struct extent *extent)
 	if (dev->caps & CAP_SLOW_REG)
 		pin_pages(dev);
 	extent->mr[dev->index] = NULL;
-	return 0;
-}
-
-static int sim_warm(struct ep *ep, struct rkey *rkey)
-{
-	(void)ep;
-	(void)rkey;
 	return 0;
 }
 
@@ -448,7 +435,6 @@ const struct backend backend_sim = {
 	.unexpose = sim_unexpose,
 	.import = sim_import,
 	.forget = sim_forget,
-	.warm = sim_warm,
 	.post = sim_post,
 	.cancel = cancel,
 	.poll = sim_poll,

@@ -61,8 +61,7 @@ static int tcp_close(struct device *dev)
 	}
 	tcp_unlisten(d);
 	tcp_close_source(d, &d->timer);
-	if (d->dev.fd >= 0)
-		close(d->dev.fd);
+	fd_close(d->dev.fd);
 	handles_fini(&d->grants);
 	free(d);
 	return 0;
@@ -178,14 +177,6 @@ static int tcp_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t
 	return stream_import(key, key_len, len, rkey);
 }
 
-/* Nothing to do: streams are ready, and the peer's memory is not mapped here. */
-static int tcp_warm(struct ep *ep, struct rkey *rkey)
-{
-	(void)ep;
-	(void)rkey;
-	return 0;
-}
-
 static void tcp_forget(struct ep *ep, struct rkey *rkey)
 {
 	(void)ep;
@@ -283,7 +274,6 @@ const struct backend backend_tcp = {
 	.unexpose = tcp_unexpose,
 	.import = tcp_import,
 	.forget = tcp_forget,
-	.warm = tcp_warm,
 	.post = tcp_post,
 	.cancel = tcp_cancel,
 	.poll = tcp_poll,

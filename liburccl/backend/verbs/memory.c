@@ -608,14 +608,6 @@ void verbs_keys_free(struct verbs_ep *e)
 	}
 }
 
-/* Nothing to do: the first READ or WRITE with a key costs no more than later ones. */
-int verbs_warm(struct ep *ep, struct rkey *rkey)
-{
-	(void)ep;
-	(void)rkey;
-	return 0;
-}
-
 int verbs_allowed(const struct verbs_key *k, const struct chunk *c)
 {
 	uint32_t right = c->kind == CHUNK_READ ? URCCL_RIGHT_READ : URCCL_RIGHT_WRITE;

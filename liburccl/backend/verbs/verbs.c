@@ -115,12 +115,6 @@ static int open_objects(struct verbs_device *d)
 	return d->flush_page ? 0 : -ENOMEM;
 }
 
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 static int verbs_close(struct device *dev)
 {
 	struct verbs_device *d = verbs_device(dev);
@@ -132,8 +126,8 @@ static int verbs_close(struct device *dev)
 		d->lib.destroy_comp_channel(d->channel);
 	if (d->pd)
 		d->lib.dealloc_pd(d->pd);
-	close_fd(d->timer_fd);
-	close_fd(d->dev.fd);
+	fd_close(d->timer_fd);
+	fd_close(d->dev.fd);
 	verbs_port_close(&d->lib, &d->port);
 	handles_fini(&d->qps);
 	pthread_mutex_destroy(&d->room);
@@ -589,7 +583,6 @@ const struct backend backend_ib = {
 	.unexpose = verbs_unexpose,
 	.import = verbs_import,
 	.forget = verbs_forget,
-	.warm = verbs_warm,
 	.post = verbs_post,
 	.cancel = verbs_cancel,
 	.poll = verbs_poll,

@@ -418,7 +418,6 @@ int verbs_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,
 		 struct rkey *rkey);
 void verbs_forget(struct ep *ep, struct rkey *rkey);
 void verbs_keys_free(struct verbs_ep *e);	/* frees all that are left */
-int verbs_warm(struct ep *ep, struct rkey *rkey);
 /* 0: the key allows this READ or WRITE; -EACCES, -ERANGE: it does not. */
 int verbs_allowed(const struct verbs_key *k, const struct chunk *c);
 /* Memory of the library, registered with a device. For peers it begins at address 0. NULL: none,
