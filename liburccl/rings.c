@@ -218,13 +218,11 @@ void urccl_ring_close(struct urccl_ring *ring)
  * before. */
 void context_rings_export(struct urccl *ctx)
 {
-	struct list *pos;
+	const struct context_ring *cr;
 
 	if (pthread_mutex_trylock(&ctx->lock))
 		return;
-	list_for_each(pos, &ctx->rings) {
-		const struct context_ring *cr = list_entry(pos, struct context_ring, link);
-
+	list_for_each_entry(cr, &ctx->rings, link) {
 		if (cr->is_open)
 			ring_export_unsubmitted(cr->ring);
 	}
@@ -234,11 +232,9 @@ void context_rings_export(struct urccl *ctx)
 void context_rings_end(struct urccl *ctx)
 {
 	struct context_ring *cr;
-	struct list *pos;
 
 	store_relaxed(&ctx->driver, 0);
-	list_for_each(pos, &ctx->rings) {
-		cr = list_entry(pos, struct context_ring, link);
+	list_for_each_entry(cr, &ctx->rings, link) {
 		ring_check_close(cr->ring);
 		cr->del = (struct control_call){.msg.type = CALL_RING_DEL, .ring = cr->engine_ring};
 		context_ask(ctx, &cr->del);

@@ -63,6 +63,22 @@ static inline void list_del(struct list *l)
 	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \
 	     (pos) = (tmp), (tmp) = (pos)->next)
 
+/* Like the two above, with e at each structure in turn. member: its link. */
+#define list_paste(a, b) a##b
+#define list_at(name, line) list_paste(name, line)
+#define list_for_each_entry(e, head, member)                                                       \
+	for (struct list *list_at(at_, __LINE__) = (head)->next;                                   \
+	     list_at(at_, __LINE__) != (head) &&                                                   \
+	     ((e) = list_entry(list_at(at_, __LINE__), __typeof__(*(e)), member), 1);              \
+	     list_at(at_, __LINE__) = list_at(at_, __LINE__)->next)
+#define list_for_each_entry_safe(e, head, member)                                                  \
+	for (struct list *list_at(at_, __LINE__) = (head)->next,                                   \
+			 *list_at(next_, __LINE__) = list_at(at_, __LINE__)->next;                 \
+	     list_at(at_, __LINE__) != (head) &&                                                   \
+	     ((e) = list_entry(list_at(at_, __LINE__), __typeof__(*(e)), member), 1);              \
+	     list_at(at_, __LINE__) = list_at(next_, __LINE__),                                    \
+			 list_at(next_, __LINE__) = list_at(at_, __LINE__)->next)
+
 /* A priority queue of entries by their time at. heap_add() costs a few instructions; heap_first()
  * costs O(log n) amortized. A heap and its nodes start zeroed. */
 struct heap_node {

@@ -117,15 +117,13 @@ void clock_idle(struct clock *c, struct clock_member *m, uint64_t next)
 {
 	const struct clock_member *other;
 	uint64_t to = NEVER_NS;
-	struct list *pos;
 	int absent = 0;
 
 	pthread_mutex_lock(&c->lock);
 	m->turns = m->idle == c->happened ? m->turns + 1 : 0;
 	m->idle = c->happened;
 	m->next = next;
-	list_for_each(pos, &c->members) {
-		other = list_entry(pos, struct clock_member, link);
+	list_for_each_entry(other, &c->members, link) {
 		if (other->idle == c->happened)
 			to = other->next < to ? other->next : to;
 		else

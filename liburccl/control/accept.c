@@ -173,13 +173,11 @@ static const struct conn_ops pending_ops = {
 static int accept_room(struct control *c)
 {
 	uint64_t now = clock_ns();
-	struct list *pos;
+	struct conn *n;
 
 	if (c->npending < PENDING_MAX)
 		return 1;
-	list_for_each(pos, &c->pending) {
-		struct conn *n = list_entry(pos, struct conn, pending);
-
+	list_for_each_entry(n, &c->pending, pending) {
 		if (now - n->since < (n->greeted ? PENDING_SLOW_NS : PENDING_SILENT_NS))
 			continue;
 		conn_close(c, n);

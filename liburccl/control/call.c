@@ -97,7 +97,7 @@ void control_step(struct control *c)
 
 static void call_shutdown(struct control *c, struct control_call *call)
 {
-	struct list *pos, *tmp;
+	struct peer *p;
 
 	c->ending = 1;
 	c->shutdown = call;
@@ -105,9 +105,7 @@ static void call_shutdown(struct control *c, struct control_call *call)
 	while (!list_empty(&c->pending))
 		conn_close(c, list_first(&c->pending, struct conn, pending));
 	dials_close(c);
-	list_for_each_safe(pos, tmp, &c->peers) {
-		struct peer *p = list_entry(pos, struct peer, link);
-
+	list_for_each_entry_safe(p, &c->peers, link) {
 		p->refs = 0;
 		if (p->stage == STAGE_DOWN) {
 			peer_due(c, p);

@@ -16,10 +16,9 @@ struct host *dial_host_at(struct dial *d, const struct sockaddr_storage *addr)
 int dials_coalesce(const struct control *c, const struct dial *d,
 		   const struct sockaddr_storage *addr)
 {
-	const struct list *pos;
+	struct dial *o;
 
-	list_for_each(pos, &c->dials) {
-		struct dial *o = list_entry(pos, struct dial, link);
+	list_for_each_entry(o, &c->dials, link) {
 		const struct host *h = o != d ? dial_host_at(o, addr) : NULL;
 
 		if (h && h->conn && (!o->expected || !d->expected || o->expected == d->expected))
@@ -45,10 +44,9 @@ struct peer *dials_found(const struct control *c, const struct dial *d,
 
 static struct dial *dial_coalesced(const struct control *c, const struct sockaddr_storage *addr)
 {
-	const struct list *pos;
+	struct dial *d;
 
-	list_for_each(pos, &c->dials) {
-		struct dial *d = list_entry(pos, struct dial, link);
+	list_for_each_entry(d, &c->dials, link) {
 		struct host *h = dial_host_at(d, addr);
 
 		if (h && h->state == HOST_COALESCED)

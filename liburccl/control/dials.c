@@ -207,12 +207,10 @@ void dials_lost(struct control *c, struct peer *p)
 
 void dials_adopt(struct control *c, struct peer *p)
 {
-	struct list *pos;
+	struct dial *d;
 
 again:
-	list_for_each(pos, &c->dials) {
-		struct dial *d = list_entry(pos, struct dial, link);
-
+	list_for_each_entry(d, &c->dials, link) {
 		if (d->expected == p->incarnation && !d->peer) {
 			dial_attach(c, d, p);
 			goto again;
@@ -223,11 +221,9 @@ again:
 int dials_unknown(const struct control *c)
 {
 	uint64_t now = clock_ns();
-	const struct list *pos;
+	const struct dial *d;
 
-	list_for_each(pos, &c->dials) {
-		const struct dial *d = list_entry(pos, struct dial, link);
-
+	list_for_each_entry(d, &c->dials, link) {
 		if (!d->expected && !d->peer && now - d->since < HOLD_NS)
 			return 1;
 	}
@@ -352,11 +348,9 @@ static int dial_target(struct control *c, struct dial *d, struct control_req *re
 
 static struct dial *dial_same(struct control *c, const struct control_req *req)
 {
-	struct list *pos;
+	struct dial *d;
 
-	list_for_each(pos, &c->dials) {
-		struct dial *d = list_entry(pos, struct dial, link);
-
+	list_for_each_entry(d, &c->dials, link) {
 		if (d->target_len == req->len && !memcmp(d->target, req->data, req->len))
 			return d;
 	}

@@ -556,11 +556,9 @@ uint32_t run_commands(struct engine *e)
 
 void retry_commands(struct engine *e)
 {
-	struct list *pos, *tmp;
 	struct engine_cmd *cmd;
 
-	list_for_each_safe(pos, tmp, &e->commands) {
-		cmd = list_entry(pos, struct engine_cmd, link);
+	list_for_each_entry_safe(cmd, &e->commands, link) {
 		cmd->msg.res = 0;
 		if (!is_done(e, cmd))
 			continue;

@@ -169,11 +169,9 @@ static void stats_parked(const struct engine_peer *p)
 int notes_pending(struct engine *e)
 {
 	int waits = deliver_all(e);
-	struct list *pos, *tmp;
 	struct engine_peer *p;
 
-	list_for_each_safe(pos, tmp, &e->pending) {
-		p = list_entry(pos, struct engine_peer, pending_link);
+	list_for_each_entry_safe(p, &e->pending, pending_link) {
 		note_ack_send(p);
 		stats_parked(p);
 		if (list_empty(&p->parked_list) && !p->lost_unposted && !p->ack_due &&

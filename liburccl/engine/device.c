@@ -50,11 +50,10 @@ static uint32_t lane_pass(struct ring *r, uint32_t lane, uint32_t tail)
 uint32_t device_rings_pass(struct engine *e)
 {
 	uint32_t all = 0, n, i;
-	struct list *pos;
+	const struct engine_ring *er;
 
 	e->device_busy = 0;
-	list_for_each(pos, &e->device_rings) {
-		const struct engine_ring *er = list_entry(pos, struct engine_ring, device_link);
+	list_for_each_entry(er, &e->device_rings, device_link) {
 		struct ring *r = er->ring;
 
 		e->device_busy |= load_relaxed(&r->device->busy);

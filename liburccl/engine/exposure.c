@@ -101,11 +101,9 @@ void exposure_drop(struct engine *e, struct exposure *x)
 
 void exposures_detach(struct engine *e, struct ep *ep, int closed)
 {
-	struct list *pos;
+	struct exposure *x;
 
-	list_for_each(pos, &e->exposures) {
-		struct exposure *x = list_entry(pos, struct exposure, link);
-
+	list_for_each_entry(x, &e->exposures, link) {
 		if (!x->exposed || x->ep != ep)
 			continue;
 		x->exposed = !!ep->dev->ops->unexpose(x);
@@ -118,11 +116,9 @@ void exposures_detach(struct engine *e, struct ep *ep, int closed)
 
 void exposures_end(struct engine *e, struct engine_peer *p)
 {
-	struct list *pos, *tmp;
+	struct exposure *x;
 
-	list_for_each_safe(pos, tmp, &e->exposures) {
-		struct exposure *x = list_entry(pos, struct exposure, link);
-
+	list_for_each_entry_safe(x, &e->exposures, link) {
 		if (x->peer == p && !x->exposed)
 			exposure_drop(e, x);
 	}

@@ -52,10 +52,8 @@ void failed_notes_drop(struct engine_peer *p)
 static void give_up_fullest(struct engine *e)
 {
 	struct engine_peer *most = NULL, *p;
-	struct list *pos;
 
-	list_for_each(pos, &e->peers) {
-		p = list_entry(pos, struct engine_peer, link);
+	list_for_each_entry(p, &e->peers, link) {
 		if (p->failed_notes.n && (!most || p->failed_notes.n > most->failed_notes.n))
 			most = p;
 	}

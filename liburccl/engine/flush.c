@@ -216,12 +216,10 @@ int flush_fenced(struct op *op)
 void flush_lost(struct rail *rail)
 {
 	struct engine_peer *p = rail->peer;
-	struct list *pos, *tmp;
 	struct scope *s;
 
 	p->acked_losses += (uint32_t)is_deferred(rail);
-	list_for_each_safe(pos, tmp, &p->acked_scopes) {
-		s = list_entry(pos, struct scope, acked_link);
+	list_for_each_entry_safe(s, &p->acked_scopes, acked_link) {
 		if (!(s->acked_rails >> rail->number & 1))
 			continue;
 		if (is_deferred(rail) && s->acked_seq > rail->proved_seq)

@@ -14,11 +14,9 @@
 /* Returns PEER events that were not posted: no program learns of this peer. */
 void peer_events_drop(struct engine *e, struct engine_peer *p, int res)
 {
-	struct list *pos, *tmp;
 	struct engine_cmd *cmd;
 
-	list_for_each_safe(pos, tmp, &e->pending_accepts) {
-		cmd = list_entry(pos, struct engine_cmd, link);
+	list_for_each_entry_safe(cmd, &e->pending_accepts, link) {
 		if (cmd->peer != p)
 			continue;
 		list_del(&cmd->link);
@@ -69,15 +67,13 @@ static int rails_stay(const struct engine_peer *p)
 
 void rail_close(struct engine *e, struct rail *rail)
 {
-	struct list *pos, *tmp;
+	struct exposure *x;
 
 	if (rail->ending)
 		return;
 	rail_broke(e, rail, -ECONNRESET);
 	rail->ending = 1;
-	list_for_each_safe(pos, tmp, &e->exposures) {
-		struct exposure *x = list_entry(pos, struct exposure, link);
-
+	list_for_each_entry_safe(x, &e->exposures, link) {
 		/* An ep that closes ends its exports, whatever unexpose returns now. */
 		if (x->exposed && x->ep == rail->ep && !rails_stay(rail->peer))
 			exposure_end(e, x);
@@ -161,7 +157,7 @@ int peer_is_heard(const struct engine_peer *p)
 /* 1: closed, and no request about it is under way. */
 int rail_is_closed(struct engine *e, struct rail *rail)
 {
-	struct list *pos, *tmp;
+	struct exposure *x;
 
 	if (!rail->closed || rail->down_out || rail->grow_out)
 		return 0;
@@ -171,9 +167,7 @@ int rail_is_closed(struct engine *e, struct rail *rail)
 		return 0;
 	if (rails_stay(rail->peer))
 		exposures_detach(e, rail->ep, 1);
-	list_for_each_safe(pos, tmp, &e->exposures) {
-		struct exposure *x = list_entry(pos, struct exposure, link);
-
+	list_for_each_entry_safe(x, &e->exposures, link) {
 		if (x->exposed && x->ep == rail->ep)
 			exposure_drop(e, x);
 	}

@@ -10,10 +10,8 @@
 static struct engine_ring *ring_find(struct engine *e, uint32_t id)
 {
 	struct engine_ring *er;
-	struct list *pos;
 
-	list_for_each(pos, &e->rings) {
-		er = list_entry(pos, struct engine_ring, link);
+	list_for_each_entry(er, &e->rings, link) {
 		if (er->ring->pub.id == id)
 			return er->closing ? NULL : er;
 	}
@@ -57,13 +55,11 @@ void msg_ring_start(struct op *op)
 
 int msg_rings_pending(struct engine *e)
 {
-	struct list *pos, *tmp;
 	struct engine_ring *to;
 	struct op *op;
 	int waits = 0;
 
-	list_for_each_safe(pos, tmp, &e->messages) {
-		to = list_entry(pos, struct engine_ring, messages_link);
+	list_for_each_entry_safe(to, &e->messages, messages_link) {
 		while (!list_empty(&to->messages)) {
 			op = list_first(&to->messages, struct op, link);
 			if (!message_post(to, op))

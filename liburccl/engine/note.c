@@ -310,10 +310,8 @@ static void note_advance_seen(struct engine_peer *p, uint32_t seq)
 static struct parked_note *parked_find(struct engine_peer *p, uint32_t seq)
 {
 	struct parked_note *n;
-	struct list *pos;
 
-	list_for_each(pos, &p->parked_list) {
-		n = list_entry(pos, struct parked_note, link);
+	list_for_each_entry(n, &p->parked_list, link) {
 		if (n->seq == seq)
 			return n;
 	}

@@ -164,12 +164,10 @@ static void scope_left(struct scope *s, const struct op *op)
 /* Fails each FENCE that waits for the entry. 1: there was one. */
 static int scope_failed(struct scope *s, const struct op *op)
 {
-	struct list *pos, *tmp;
 	struct op *w;
 	int notified = 0;
 
-	list_for_each_safe(pos, tmp, &s->waiting) {
-		w = list_entry(pos, struct op, fence_link);
+	list_for_each_entry_safe(w, &s->waiting, fence_link) {
 		if (!behind(w, op))
 			continue;
 		op_block_failed(w, REASON_FENCE, 1);
@@ -399,11 +397,9 @@ void order_leave_peer(struct op *op)
 
 static void leave_drains(struct op *op)
 {
-	struct list *pos, *tmp;
 	struct op *w;
 
-	list_for_each_safe(pos, tmp, &op->er->drains) {
-		w = list_entry(pos, struct op, drain_link);
+	list_for_each_entry_safe(w, &op->er->drains, drain_link) {
 		if (!behind(w, op) || --w->drain_left)
 			continue;
 		list_del(&w->drain_link);

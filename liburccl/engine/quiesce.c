@@ -28,17 +28,14 @@ void ring_stop(struct engine_ring *er)
 int ring_is_quiet(struct engine *e, struct engine_ring *er)
 {
 	struct engine_peer *p;
-	struct list *pos;
 
 	/* Entries taken in this iteration are still listed, even if they have ended. */
 	if (er->nfree != er->entries || e->fresh)
 		return 0;
 	stats_ring_closed(er);
 	order_ring_quiet(er);
-	list_for_each(pos, &e->peers) {
-		p = list_entry(pos, struct engine_peer, link);
+	list_for_each_entry(p, &e->peers, link)
 		p->fence_lost[er->index / 64] &= ~(1ull << (er->index % 64));
-	}
 	list_del(&er->link);
 	list_del(&er->device_link);
 	e->ring_index[er->index] = NULL;
@@ -102,13 +99,11 @@ static int remote_in(const struct op *op, const void *what)
 static int ops_stop(struct engine *e, int (*match)(const struct op *, const void *),
 		    const void *what, int res, uint32_t reason, uint32_t handle)
 {
-	struct list *pos;
+	struct engine_ring *er;
 	int found = 0;
 	uint32_t i;
 
-	list_for_each(pos, &e->rings) {
-		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
-
+	list_for_each_entry(er, &e->rings, link) {
 		for (i = 0; i < er->entries; i++) {
 			struct op *op = &er->ops[i];
 
@@ -126,12 +121,10 @@ static int ops_stop(struct engine *e, int (*match)(const struct op *, const void
  * have pinned for peers. */
 int region_is_quiet(struct engine *e, struct memory *m)
 {
-	struct list *pos, *tmp;
 	struct exposure *x;
 	int busy = 0;
 
-	list_for_each_safe(pos, tmp, &e->exposures) {
-		x = list_entry(pos, struct exposure, link);
+	list_for_each_entry_safe(x, &e->exposures, link) {
 		if (x->memory != m)
 			continue;
 		if (exposure_end(e, x))

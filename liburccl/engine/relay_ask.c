@@ -386,12 +386,10 @@ static void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint6
 void relay_stage_back(struct engine *e, struct control_req *req)
 {
 	int res = req->msg.res || e->stage.memory ? req->msg.res : -ENOMEM;
-	struct list *pos;
+	struct engine_peer *p;
 
 	e->relays.stage_out = 0;
-	list_for_each(pos, &e->peers) {
-		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
-
+	list_for_each_entry(p, &e->peers, link) {
 		if (p->relay && res)
 			relay_refuse(e, p, res, req->arg[0]);
 	}

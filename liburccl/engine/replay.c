@@ -51,7 +51,7 @@ struct rail *peer_steady(const struct engine_peer *p)
 /* The best rail is the one with the highest known rate. */
 void peer_choose(struct engine_peer *p)
 {
-	struct list *pos;
+	struct engine_remote *r;
 	uint32_t i;
 
 	p->rail = p->nup ? p->up[0] : NULL;
@@ -59,9 +59,7 @@ void peer_choose(struct engine_peer *p)
 		if (p->up[i]->rate > p->rail->rate)
 			p->rail = p->up[i];
 	/* Entries that wait for keys of another rail ask again. */
-	list_for_each(pos, &p->remotes) {
-		struct engine_remote *r = list_entry(pos, struct engine_remote, of_peer);
-
+	list_for_each_entry(r, &p->remotes, of_peer) {
 		r->asked = r->req_out;
 		if (p->rail)
 			remote_waiters(r, 0);
@@ -165,13 +163,11 @@ void chunk_unproved(struct rail *rail, struct op *op)
 /* Marks all entries with unproved WRITEs on the rail. */
 static void unprove_all(struct engine *e, struct rail *rail)
 {
-	struct list *pos;
+	struct engine_ring *er;
 	uint32_t i;
 
 	rail->unproved = 0;
-	list_for_each(pos, &e->rings) {
-		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
-
+	list_for_each_entry(er, &e->rings, link) {
 		for (i = 0; i < er->entries; i++)
 			if (er->ops[i].state != OP_FREE && er->ops[i].peer == rail->peer &&
 			    op_is_data(&er->ops[i]))
@@ -406,11 +402,9 @@ static void begin_again(struct op *op)
 
 static void run_entries(struct engine_peer *p)
 {
-	struct list *pos, *tmp;
+	struct op *op;
 
-	list_for_each_safe(pos, tmp, &p->requeued_ops) {
-		struct op *op = list_entry(pos, struct op, link);
-
+	list_for_each_entry_safe(op, &p->requeued_ops, link) {
 		if (op->fence & p->fencing)
 			continue;
 		list_del(&op->link);

@@ -218,11 +218,9 @@ static void timeout_start(struct op *op)
 /* A CQE was posted to the ring. */
 void timeouts_count(struct engine_ring *er)
 {
-	struct list *pos, *tmp;
 	struct op *op;
 
-	list_for_each_safe(pos, tmp, &er->timeouts) {
-		op = list_entry(pos, struct op, drain_link);
+	list_for_each_entry_safe(op, &er->timeouts, drain_link) {
 		if (er->completions < op->until || (op->bits & OP_DECIDED))
 			continue;
 		list_del(&op->drain_link);
@@ -280,11 +278,9 @@ static void cancel_done(struct op *cancel)
 /* Called while the ended entry can still be read. */
 void cancel_target_ended(struct op *op)
 {
-	struct list *pos, *tmp;
 	struct op *cancel;
 
-	list_for_each_safe(pos, tmp, &op->er->cancels) {
-		cancel = list_entry(pos, struct op, drain_link);
+	list_for_each_entry_safe(cancel, &op->er->cancels, drain_link) {
 		if ((cancel->bits & OP_DECIDED) || !matches(cancel, op))
 			continue;
 		cancel->hits += op->res == -ECANCELED;

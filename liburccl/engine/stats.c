@@ -74,10 +74,9 @@ static void count_long(uint64_t *all, uint32_t now)
 
 static void stats_rings(struct engine *e)
 {
-	struct list *pos;
+	struct engine_ring *er;
 
-	list_for_each(pos, &e->rings) {
-		struct engine_ring *er = list_entry(pos, struct engine_ring, link);
+	list_for_each_entry(er, &e->rings, link) {
 		struct ring *r = er->ring;
 
 		count_long(&er->stats->all_taken, r->own.sq_head);

@@ -42,11 +42,9 @@ static int rails_idle(const struct engine_peer *p)
  * when the mapping ends. */
 static int remotes_idle(const struct engine_peer *p)
 {
-	const struct list *pos;
+	const struct engine_remote *r;
 
-	list_for_each(pos, &p->remotes) {
-		const struct engine_remote *r = list_entry(pos, struct engine_remote, of_peer);
-
+	list_for_each_entry(r, &p->remotes, of_peer) {
 		if (r->req_out || r->importing || r->has_address)
 			return 0;
 	}

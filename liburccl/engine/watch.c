@@ -9,11 +9,9 @@ static const struct watch nowhere;
 /* Delivers changes of rails that no ring was told of. */
 static void rails_pending(struct engine *e)
 {
-	struct list *pos;
+	struct engine_peer *p;
 
-	list_for_each(pos, &e->peers) {
-		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
-
+	list_for_each_entry(p, &e->peers, link) {
 		if (p->rails_news)
 			pending_add(p);
 	}
@@ -82,11 +80,9 @@ void watch_stop(const struct op *op)
 void watches_gone(struct engine_ring *er)
 {
 	struct engine *e = er->engine;
-	struct list *pos;
+	struct engine_peer *p;
 
-	list_for_each(pos, &e->peers) {
-		struct engine_peer *p = list_entry(pos, struct engine_peer, link);
-
+	list_for_each_entry(p, &e->peers, link) {
 		if (p->watch.er != er)
 			continue;
 		watch_put(e, p, &nowhere);

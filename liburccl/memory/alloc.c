@@ -129,11 +129,9 @@ void memory_free(struct allocation *a)
 
 struct allocation *memory_allocation(struct list *list, uint64_t addr, uint64_t len)
 {
-	struct list *pos;
+	struct allocation *a;
 
-	list_for_each(pos, list) {
-		struct allocation *a = list_entry(pos, struct allocation, link);
-
+	list_for_each_entry(a, list, link) {
 		if (addr >= a->addr && addr - a->addr < a->len && len <= a->len - (addr - a->addr))
 			return a;
 	}

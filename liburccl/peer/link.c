@@ -121,12 +121,10 @@ static void look_in(struct control *c, uint64_t ns)
 void links_look(struct control *c, struct control_timer *a)
 {
 	struct look look = {0};
-	struct list *pos;
+	struct peer *p;
 
 	(void)a;
-	list_for_each(pos, &c->peers) {
-		struct peer *p = list_entry(pos, struct peer, link);
-
+	list_for_each_entry(p, &c->peers, link) {
 		if (p->stage == STAGE_UP && (p->cut || is_lost(c, p)))
 			look_in(c, look_at(c, p, &look));
 	}

@@ -24,14 +24,12 @@ static void peer_silent(struct control *c, struct control_timer *a)
 static int peers_room(struct control *c)
 {
 	uint64_t now = clock_ns();
-	struct list *pos;
+	struct peer *p;
 	int err = -EUSERS;
 
 	if (c->live < c->config.params->max_peers)
 		return 0;
-	list_for_each(pos, &c->peers) {
-		struct peer *p = list_entry(pos, struct peer, link);
-
+	list_for_each_entry(p, &c->peers, link) {
 		if (p->dialled || p->stage != STAGE_RAILS)
 			continue;
 		err = -EBUSY;
@@ -148,11 +146,9 @@ static int peer_was_at(const struct peer *old, const struct peer *p,
 static void peer_takes_place(struct control *c, const struct peer *p,
 			     const struct sockaddr_storage *at)
 {
-	struct list *pos;
+	struct peer *old;
 
-	list_for_each(pos, &c->peers) {
-		struct peer *old = list_entry(pos, struct peer, link);
-
+	list_for_each_entry(old, &c->peers, link) {
 		if (!peer_was_at(old, p, at))
 			continue;
 		old->restarted.e.peer = old->engine;

@@ -121,11 +121,9 @@ static struct peer *suspend_candidate(const struct control *c, const struct kept
 	int any = kept_peers_over(c, k);
 	uint64_t used, least = UINT64_MAX;
 	struct peer *best = NULL;
-	struct list *pos;
+	struct peer *p;
 
-	list_for_each(pos, &c->active) {
-		struct peer *p = list_entry(pos, struct peer, active);
-
+	list_for_each_entry(p, &c->active, active) {
 		used = peer_used(p);
 		if (used >= least || !suspend_may_ask(p, now) || (!any && !p->qps))
 			continue;
@@ -140,11 +138,9 @@ static struct peer *suspend_candidate(const struct control *c, const struct kept
 static void suspend_less_going(const struct control *c, enum path_state least, struct kept *k,
 			       uint64_t now)
 {
-	const struct list *pos;
+	const struct peer *p;
 
-	list_for_each(pos, &c->active) {
-		const struct peer *p = list_entry(pos, struct peer, active);
-
+	list_for_each_entry(p, &c->active, active) {
 		if (p->path_state == PATH_PAUSING || p->path_state == PATH_COMMITTED ||
 		    (p->path_state >= least && now - p->suspend_ns < SUSPEND_RETRY_NS))
 			kept_less(k, p);
@@ -212,14 +208,12 @@ static int is_idle(const struct control *c, struct peer *p, uint64_t now)
 void suspend_idle(struct control *c, struct control_timer *a)
 {
 	uint64_t now = clock_ns();
-	struct list *pos;
+	struct peer *p;
 
 	(void)a;
 	if (c->ending)
 		return;
-	list_for_each(pos, &c->active) {
-		struct peer *p = list_entry(pos, struct peer, active);
-
+	list_for_each_entry(p, &c->active, active) {
 		if (is_idle(c, p, now) && suspend_may_ask(p, now))
 			suspend_look(c, p, 1);
 	}

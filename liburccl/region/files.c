@@ -21,11 +21,9 @@ struct view {
 /* 1: an allocation overlaps part of the view. */
 static int is_overlapped(struct control *c, const struct view *v)
 {
-	const struct list *pos;
+	const struct allocation *a;
 
-	list_for_each(pos, &c->allocations) {
-		const struct allocation *a = list_entry(pos, struct allocation, link);
-
+	list_for_each_entry(a, &c->allocations, link) {
 		if (v->addr < a->addr + a->len && a->addr < v->addr + v->len)
 			return 1;
 	}
@@ -104,15 +102,13 @@ void files_hold(struct span *s, struct allocation *a)
 
 void files_drop(struct control *c, struct memory *m)
 {
-	struct list *pos, *tmp;
+	struct allocation *a;
 	uint32_t i;
 
 	for (i = 0; i < m->nspans; i++)
 		if (m->spans[i].file)
 			m->spans[i].file->users--;
-	list_for_each_safe(pos, tmp, &c->allocations) {
-		struct allocation *a = list_entry(pos, struct allocation, link);
-
+	list_for_each_entry_safe(a, &c->allocations, link) {
 		if (a->kind == ALLOCATION_OURS || a->users)
 			continue;
 		list_del(&a->link);

@@ -123,11 +123,10 @@ static void grant_free(struct control *c, struct grant *g)
  * some are still in use. */
 static int grants_free_of(struct control *c, struct peer *p, const struct path *importer)
 {
-	struct list *pos, *tmp;
+	struct grant *g;
 	int busy = 0;
 
-	list_for_each_safe(pos, tmp, &p->grants) {
-		struct grant *g = list_entry(pos, struct grant, of_peer);
+	list_for_each_entry_safe(g, &p->grants, of_peer) {
 		struct region *r = g->region;
 
 		if (g->importer != importer)
@@ -152,11 +151,9 @@ int grants_free_peer(struct control *c, struct peer *p)
 
 void grants_keep(struct path *path)
 {
-	struct list *pos;
+	struct grant *g;
 
-	list_for_each(pos, &path->peer->grants) {
-		struct grant *g = list_entry(pos, struct grant, of_peer);
-
+	list_for_each_entry(g, &path->peer->grants, of_peer) {
 		if (!g->e.maybe_mapped || g->importer)
 			continue;
 		g->e.maybe_mapped = path->importer >= 0;
@@ -171,11 +168,9 @@ void grants_free_kept(struct control *c, struct path *path)
 
 static void grants_free(struct control *c, struct list *grants)
 {
-	struct list *pos, *tmp;
+	struct grant *g;
 
-	list_for_each_safe(pos, tmp, grants) {
-		struct grant *g = list_entry(pos, struct grant, of_region);
-
+	list_for_each_entry_safe(g, grants, of_region) {
 		if (!grant_held(g))
 			grant_free(c, g);
 	}
@@ -321,13 +316,11 @@ void grant_end(struct control *c, struct grant *g)
 static void grants_sweep(struct control *c, struct peer *p)
 {
 	uint64_t now = owner_ms(c);
-	struct list *pos;
+	struct grant *g;
 
 	if (p->ngrants < p->grants_sweep)
 		return;
-	list_for_each(pos, &p->grants) {
-		struct grant *g = list_entry(pos, struct grant, of_peer);
-
+	list_for_each_entry(g, &p->grants, of_peer) {
 		if (!g->live || grant_busy(g) || g->revoking || !g->expires_ms ||
 		    g->expires_ms > now)
 			continue;
@@ -386,11 +379,9 @@ static int grant_expose(struct control *c, struct grant *g, struct path *path)
 
 void grants_detach(struct peer *p, uint32_t number)
 {
-	struct list *pos;
+	struct grant *g;
 
-	list_for_each(pos, &p->grants) {
-		struct grant *g = list_entry(pos, struct grant, of_peer);
-
+	list_for_each_entry(g, &p->grants, of_peer) {
 		if (g->rail == number)
 			g->detached = 1;
 	}

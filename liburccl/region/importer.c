@@ -64,11 +64,9 @@ static void importer_gone(struct control *c, struct path *path)
 
 void importers_step(struct control *c, struct peer *p)
 {
-	struct list *pos, *tmp;
+	struct path *path;
 
-	list_for_each_safe(pos, tmp, &p->importers) {
-		struct path *path = list_entry(pos, struct path, left);
-
+	list_for_each_entry_safe(path, &p->importers, left) {
 		if (importer_let_go(c, path))
 			importer_gone(c, path);
 	}
@@ -77,11 +75,9 @@ void importers_step(struct control *c, struct peer *p)
 
 void importers_drop(struct control *c)
 {
-	struct list *pos, *tmp;
+	struct peer *p;
 
-	list_for_each_safe(pos, tmp, &c->peers) {
-		struct peer *p = list_entry(pos, struct peer, link);
-
+	list_for_each_entry_safe(p, &c->peers, link) {
 		if (list_empty(&p->importers))
 			continue;
 		log_importer(c, p);

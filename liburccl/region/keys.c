@@ -22,14 +22,12 @@ static uint32_t warm_reason(const struct control_req *req)
 static void warm_step(struct control *c, struct peer *p)
 {
 	uint64_t done = UINT64_MAX;
-	struct list *pos, *tmp;
+	struct control_req *req;
 
 	(void)c;
 	if (!list_empty(&p->busy))
 		done = list_first(&p->busy, struct remote, busy)->busy_seq - 1;
-	list_for_each_safe(pos, tmp, &p->warming) {
-		struct control_req *req = list_entry(pos, struct control_req, link);
-
+	list_for_each_entry_safe(req, &p->warming, link) {
 		if (req->turn > done)
 			continue;
 		list_del(&req->link);
@@ -41,11 +39,9 @@ static void warm_step(struct control *c, struct peer *p)
  * errno. */
 static void warm_note(struct remote *r, int err, uint32_t why)
 {
-	struct list *pos;
+	struct control_req *req;
 
-	list_for_each(pos, &r->peer->warming) {
-		struct control_req *req = list_entry(pos, struct control_req, link);
-
+	list_for_each_entry(req, &r->peer->warming, link) {
 		if (req->turn < r->busy_seq || req->msg.res)
 			continue;
 		req->msg.res = err;
@@ -98,7 +94,7 @@ static int remote_lacks_keys(const struct remote *r)
 
 void keys_lose(struct peer *p, const struct path *path)
 {
-	struct list *pos;
+	struct remote *r;
 	uint32_t i;
 
 	for (i = 0; i < KEY_WINDOW; i++)
@@ -106,9 +102,7 @@ void keys_lose(struct peer *p, const struct path *path)
 			p->fetch[i].path = NULL;
 	if (!path_is_rail(path))
 		return;
-	list_for_each(pos, &p->remotes) {
-		struct remote *r = list_entry(pos, struct remote, of_peer);
-
+	list_for_each_entry(r, &p->remotes, of_peer) {
 		for (i = 0; i < r->n; i++)
 			r->has[i] &= (uint8_t) ~(1u << path->rail.number);
 	}
@@ -254,11 +248,9 @@ void keys_request(struct control *c, struct remote *r, int warm)
 
 void keys_of_rail(struct control *c, struct peer *p)
 {
-	struct list *pos;
+	struct remote *r;
 
-	list_for_each(pos, &p->remotes) {
-		struct remote *r = list_entry(pos, struct remote, of_peer);
-
+	list_for_each_entry(r, &p->remotes, of_peer) {
 		if (r->rail_awaited)
 			round_ask(c, r);
 		else if (r->used && !r->refused)
@@ -437,11 +429,9 @@ int remote_key(struct control *c, struct peer *p, const struct wire_key_rep *rep
 
 void keys_forget(struct peer *p)
 {
-	struct list *pos;
+	struct remote *r;
 
-	list_for_each(pos, &p->remotes) {
-		struct remote *r = list_entry(pos, struct remote, of_peer);
-
+	list_for_each_entry(r, &p->remotes, of_peer) {
 		if (r->deleting || r->revoked)
 			continue;
 		memset(r->has, 0, r->n);

@@ -125,11 +125,9 @@ void pins_set_revoking(struct region *r)
 
 void pins_retry(struct control *c, struct region *r)
 {
-	struct list *pos, *tmp;
+	struct pinned *p;
 
-	list_for_each_safe(pos, tmp, &r->pins) {
-		struct pinned *p = list_entry(pos, struct pinned, of_region);
-
+	list_for_each_entry_safe(p, &r->pins, of_region) {
 		if (!p->release_failed)
 			continue;
 		p->release_failed = 0;
@@ -143,7 +141,7 @@ static void pin_expired(struct control *c, struct control_timer *a)
 {
 	struct pinned *p = container_of(a, struct pinned, expiry);
 	uint64_t now = clock_now(c->config.clock);
-	struct list *pos, *tmp;
+	struct grant *g;
 
 	if (now < p->expires_ns) {
 		timer_set(c, &p->expiry, p->expires_ns - now);
@@ -151,9 +149,7 @@ static void pin_expired(struct control *c, struct control_timer *a)
 	}
 	pin_set_revoking(p);
 	p->held = 1;
-	list_for_each_safe(pos, tmp, &p->grants) {
-		struct grant *g = list_entry(pos, struct grant, of_pin);
-
+	list_for_each_entry_safe(g, &p->grants, of_pin) {
 		if (g->revoking)
 			continue;
 		grant_set_revoking(g);

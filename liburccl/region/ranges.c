@@ -359,11 +359,9 @@ struct memory *ranges_memory(struct control *c, const struct urccl_range *ranges
  * program are held by the spans inside them instead. */
 static void extent_hold(struct control *c, const struct extent *a, int on)
 {
-	struct list *pos;
+	struct allocation *b;
 
-	list_for_each(pos, &c->allocations) {
-		struct allocation *b = list_entry(pos, struct allocation, link);
-
+	list_for_each_entry(b, &c->allocations, link) {
 		if (a->is_dmabuf || b->kind != ALLOCATION_OURS || a->addr >= b->addr + b->len ||
 		    a->addr + a->len <= b->addr)
 			continue;

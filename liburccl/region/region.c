@@ -440,15 +440,13 @@ static void region_expired(struct control *c, struct control_timer *a)
 {
 	struct region *r = container_of(a, struct region, timer);
 	struct control_req *req = r->unregistering;
-	struct list *pos, *tmp;
 
 	(void)c;
 	if (req && req->call) {
 		r->unregistering = NULL;
 		region_late(r, req, -ETIMEDOUT);
 	}
-	list_for_each_safe(pos, tmp, &r->revoking) {
-		req = list_entry(pos, struct control_req, link);
+	list_for_each_entry_safe(req, &r->revoking, link) {
 		if (!req->call)
 			continue;
 		list_del(&req->link);
@@ -533,11 +531,9 @@ void region_drop(struct control *c, struct control_req *req)
 
 void regions_end(struct control *c)
 {
-	struct list *pos, *tmp;
+	struct region *r;
 
-	list_for_each_safe(pos, tmp, &c->regions) {
-		struct region *r = list_entry(pos, struct region, link);
-
+	list_for_each_entry_safe(r, &c->regions, link) {
 		/* NULL: no new map, since no ring is left to look up regions. Making one for each
 		 * region would be slow if there are many. */
 		pins_retry(c, r);
@@ -583,11 +579,9 @@ void region_alloc(struct control *c, struct control_call *call)
 
 void region_free(struct control *c, struct control_call *call)
 {
-	struct list *pos;
+	struct allocation *a;
 
-	list_for_each(pos, &c->allocations) {
-		struct allocation *a = list_entry(pos, struct allocation, link);
-
+	list_for_each_entry(a, &c->allocations, link) {
 		if (a->addr != call->addr || a->kind != ALLOCATION_OURS)
 			continue;
 		if (a->users) {

@@ -29,12 +29,10 @@ static void revoke_send(struct control *c, struct grant *g)
 
 void revoke_begin(struct control *c, struct region *r)
 {
-	struct list *pos, *tmp;
+	struct grant *g;
 
 	c->revoke_round++;
-	list_for_each_safe(pos, tmp, &r->grants) {
-		struct grant *g = list_entry(pos, struct grant, of_region);
-
+	list_for_each_entry_safe(g, &r->grants, of_region) {
 		grant_set_revoking(g);
 		if (g->live)
 			revoke_send(c, g);
@@ -65,11 +63,9 @@ static void revoke_acked(struct grant *g)
 void revoke_expired(struct control *c, struct control_timer *a)
 {
 	struct region *r = container_of(a, struct region, revoke_timer);
-	struct list *pos;
+	struct grant *g;
 
-	list_for_each(pos, &r->revoking_grants) {
-		struct grant *g = list_entry(pos, struct grant, of_region);
-
+	list_for_each_entry(g, &r->revoking_grants, of_region) {
 		if (!list_empty(&g->revoke_unacked))
 			revoke_acked(g);
 	}

@@ -60,14 +60,12 @@ static void remote_revoke(struct control *c, struct remote *r, uint32_t region)
  * requests name newer adverts, or the owner will refuse them. */
 int revoke_come(struct control *c, struct peer *p, const struct wire_revoke *rev)
 {
-	struct list *pos;
+	struct remote *r;
 
 	if (rev->number != p->revokes_seen + 1)
 		return -EPROTO;
 	p->revokes_seen = rev->number;
-	list_for_each(pos, &p->remotes) {
-		struct remote *r = list_entry(pos, struct remote, of_peer);
-
+	list_for_each_entry(r, &p->remotes, of_peer) {
 		if (r->deleting || r->revoked || !r->first_id || r->first_id > rev->upto ||
 		    !remote_is_of(r, rev->region))
 			continue;

@@ -252,10 +252,9 @@ static int run_is_left(const struct control *c, const struct peer *p, uint64_t o
 
 void runs_step(struct control *c)
 {
-	struct list *pos, *tmp;
+	struct control_req *req;
 
-	list_for_each_safe(pos, tmp, &c->staging.ends) {
-		struct control_req *req = list_entry(pos, struct control_req, link);
+	list_for_each_entry_safe(req, &c->staging.ends, link) {
 		struct peer *p = handles_get(&c->peer_handles, req->handle);
 		int lost = !p || p->stage == STAGE_DOWN;
 
@@ -269,13 +268,11 @@ void runs_step(struct control *c)
 void run_leave(struct control *c, struct control_req *req)
 {
 	struct peer *p = handles_get(&c->peer_handles, req->handle);
-	struct list *pos, *tmp;
+	struct grant *g;
 
 	list_add_tail(&req->link, &c->staging.ends);
 	if (p && p->stage != STAGE_DOWN) {
-		list_for_each_safe(pos, tmp, &p->grants) {
-			struct grant *g = list_entry(pos, struct grant, of_peer);
-
+		list_for_each_entry_safe(g, &p->grants, of_peer) {
 			if (g->region != c->staging.region || g->revoking)
 				continue;
 			grant_set_revoking(g);

@@ -24,14 +24,12 @@ struct answer {		   /* follows struct fabric_control with the export's id; littl
 
 void fabric_bound_leave(struct fabric_ep *e)
 {
-	struct list *pos;
+	struct fabric_grant *g;
 
 	e->leaving = NULL;
 	if (!fabric_ep_device(e)->bound)
 		return;
-	list_for_each(pos, &e->grants) {
-		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
-
+	list_for_each_entry(g, &e->grants, link) {
 		g->leaves = 1;
 		g->next = e->leaving;
 		e->leaving = g;
@@ -57,11 +55,9 @@ void fabric_bound_left(struct fabric_ep *e)
 
 static struct fabric_grant *grant_find(const struct fabric_ep *e, uint32_t id)
 {
-	struct list *pos;
+	struct fabric_grant *g;
 
-	list_for_each(pos, &e->grants) {
-		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
-
+	list_for_each_entry(g, &e->grants, link) {
 		if (g->id == id)
 			return g;
 	}
@@ -211,7 +207,7 @@ static int key_take(struct fabric_ep *e, struct fabric_key *k, const struct answ
 
 static int keys_come(struct fabric_ep *e, uint32_t id, const uint8_t *data, uint32_t len)
 {
-	struct list *pos;
+	struct fabric_key *k;
 	struct answer a;
 	int err = 0;
 
@@ -220,9 +216,7 @@ static int keys_come(struct fabric_ep *e, uint32_t id, const uint8_t *data, uint
 	memcpy(&a, data, sizeof(a));
 	if (len != sizeof(a) + le16toh(a.n) * FABRIC_NUMBERED)
 		return -EPROTO;
-	list_for_each(pos, &e->keys) {
-		struct fabric_key *k = list_entry(pos, struct fabric_key, link);
-
+	list_for_each_entry(k, &e->keys, link) {
 		if (!err && k->id == id)
 			err = key_take(e, k, &a, data + sizeof(a));
 	}

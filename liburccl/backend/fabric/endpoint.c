@@ -327,13 +327,11 @@ static int close_joined(struct fabric_device *d, struct fabric_ep *e)
 
 static int job_end(struct fabric_device *d, struct fabric_ep *e)
 {
-	struct list *pos;
+	struct fabric_grant *g;
 	int err = 0;
 
 	/* Regions that belong to the endpoint are closed first; pins stay. */
-	list_for_each(pos, &e->grants) {
-		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
-
+	list_for_each_entry(g, &e->grants, link) {
 		if (!g->pin && fabric_grant_close(g))
 			err = -FI_EBUSY;
 	}

@@ -319,10 +319,9 @@ static void give_chunks(struct fabric_device *d)
 /* EVENT_CLOSED comes after all chunks of the ep. */
 static void give_news(struct fabric_device *d, uint32_t which)
 {
-	struct list *pos, *tmp;
+	struct fabric_ep *e;
 
-	list_for_each_safe(pos, tmp, &d->telling) {
-		struct fabric_ep *e = list_entry(pos, struct fabric_ep, telling);
+	list_for_each_entry_safe(e, &d->telling, telling) {
 		uint32_t news = e->news & which;
 
 		if (d->nevents == d->max)
@@ -403,7 +402,7 @@ uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 {
 	struct fabric_device *d = fabric_device(dev);
 	int woken = (int)d->armed;
-	struct list *pos, *tmp;
+	struct fabric_ep *e;
 
 	d->events = events;
 	d->max = n;
@@ -419,9 +418,7 @@ uint32_t fabric_poll(struct device *dev, struct event *events, uint32_t n)
 	msg_look(d, woken);
 	if (d->shared)
 		fabric_shared_poll(d);
-	list_for_each_safe(pos, tmp, &d->eps) {
-		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
-
+	list_for_each_entry_safe(e, &d->eps, all) {
 		if (d->dead)
 			fabric_ep_down(e, -EIO);
 		fabric_move_poll(e);
@@ -444,15 +441,14 @@ static int fabric_is_stuck(struct device *dev, uint64_t since)
 static uint64_t timer_ns(const struct fabric_device *d)
 {
 	uint64_t now = clock_ns(), at = d->expire_ns;
-	struct list *pos;
+	const struct fabric_ep *e;
 
 	if (d->stalled || fabric_shared_waits(d) ||
 	    ((!d->waits || d->unwatched) && !list_empty(&d->eps)))
 		return RETRY_NS;
 	if (d->revoking)
 		return TICK_NS;
-	list_for_each(pos, &d->eps) {
-		const struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
+	list_for_each_entry(e, &d->eps, all) {
 		uint64_t again = e->resend_ns ? e->resend_ns : now + e->resend_in;
 
 		if (e->deadline_ns)
@@ -503,7 +499,7 @@ static int queue_has(struct fabric_device *d, struct fabric_endpoint *endpoint)
 int fabric_arm(struct device *dev)
 {
 	struct fabric_device *d = fabric_device(dev);
-	struct list *pos;
+	struct fabric_ep *e;
 
 	d->armed = 1;
 	if (d->out.head || !list_empty(&d->telling) || !list_empty(&d->given))
@@ -512,9 +508,7 @@ int fabric_arm(struct device *dev)
 		return 1;
 	if (d->shared && fabric_shared_has(d, queue_has))
 		return 1;
-	list_for_each(pos, &d->eps) {
-		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
-
+	list_for_each_entry(e, &d->eps, all) {
 		if (fabric_msg_waits(e) ||
 		    (e->endpoint_state != ENDPOINT_JOB && queue_has(d, &e->endpoint)))
 			return 1;

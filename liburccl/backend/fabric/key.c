@@ -201,12 +201,10 @@ static void grant_ask(struct fabric_grant *g)
 
 void fabric_grants_ask(struct fabric_ep *e)
 {
-	struct list *pos;
+	struct fabric_grant *g;
 
 	e->due &= ~(uint32_t)DUE_REVOKE;
-	list_for_each(pos, &e->grants) {
-		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
-
+	list_for_each_entry(g, &e->grants, link) {
 		if (!g->deadline_ns || g->asked)
 			continue;
 		g->asked = (uint8_t)fabric_send(e, MESSAGE_REVOKE, g->id, NULL, 0);
@@ -219,11 +217,9 @@ void fabric_grants_ask(struct fabric_ep *e)
  * answered: they must not be reachable by that endpoint. */
 void fabric_grants_close(struct fabric_ep *e)
 {
-	struct list *pos;
+	struct fabric_grant *g;
 
-	list_for_each(pos, &e->grants) {
-		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
-
+	list_for_each_entry(g, &e->grants, link) {
 		if (g->deadline_ns)
 			grant_job(g);
 	}
@@ -281,11 +277,9 @@ int fabric_unexpose(struct exposure *x)
 
 void fabric_grant_revoked(struct fabric_ep *e, uint32_t id)
 {
-	struct list *pos;
+	struct fabric_grant *g;
 
-	list_for_each(pos, &e->grants) {
-		struct fabric_grant *g = list_entry(pos, struct fabric_grant, link);
-
+	list_for_each_entry(g, &e->grants, link) {
 		if (g->id == id && g->asked)
 			g->answered = 1;
 	}
@@ -296,13 +290,12 @@ void fabric_grant_revoked(struct fabric_ep *e, uint32_t id)
 void fabric_grants_tick(struct fabric_device *d)
 {
 	uint64_t now = clock_ns();
-	struct list *pos, *tmp;
+	struct fabric_grant *g;
 
 	if (now < d->expire_ns)
 		return;
 	d->expire_ns = NEVER_NS;
-	list_for_each_safe(pos, tmp, &d->expiring) {
-		struct fabric_grant *g = list_entry(pos, struct fabric_grant, expiring);
+	list_for_each_entry_safe(g, &d->expiring, expiring) {
 		uint64_t at = expires_at(g);
 
 		/* An ep that ends closes all of them. */
@@ -451,12 +444,10 @@ void fabric_forget(struct ep *ep, struct rkey *rkey, int now)
 
 void fabric_key_revoke(struct fabric_ep *e, uint32_t id)
 {
-	struct list *pos;
+	struct fabric_key *k;
 	int found = 0;
 
-	list_for_each(pos, &e->keys) {
-		struct fabric_key *k = list_entry(pos, struct fabric_key, link);
-
+	list_for_each_entry(k, &e->keys, link) {
 		if (k->id != id)
 			continue;
 		k->revoked = k->unanswered = 1;
@@ -482,14 +473,12 @@ static int key_answer(struct fabric_ep *e, struct fabric_key *k)
 /* Until the data endpoint is ready, operations of the old one may still land. */
 void fabric_keys_answer(struct fabric_ep *e)
 {
-	struct list *pos, *tmp;
+	struct fabric_key *k;
 
 	e->due &= ~(uint32_t)DUE_REVOKED;
 	if (e->endpoint_state != ENDPOINT_READY)
 		return;
-	list_for_each_safe(pos, tmp, &e->keys) {
-		struct fabric_key *k = list_entry(pos, struct fabric_key, link);
-
+	list_for_each_entry_safe(k, &e->keys, link) {
 		if ((!k->unanswered && !k->forgotten) || k->out)
 			continue;
 		/* fabric_move_proved() sets DUE_REVOKED again. */

@@ -583,15 +583,13 @@ int fabric_msg_poll(struct fabric_device *d)
 
 void fabric_msg_begin(struct fabric_device *d)
 {
-	struct list *pos;
+	struct fabric_ep *e;
 
 	if (d->dead)
 		return;
 	receive_all(d, &d->given);
 	receive_all(d, &d->unposted);
-	list_for_each(pos, &d->eps) {
-		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
-
+	list_for_each_entry(e, &d->eps, all) {
 		fabric_msg_push(e);
 		acknowledge(e);
 	}

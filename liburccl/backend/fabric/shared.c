@@ -39,11 +39,9 @@ static uint16_t initiator_slot(const struct fabric_device *d, const struct fabri
 static const struct fabric_name *name_find(const struct fabric_endpoint *endpoint,
 					   const uint8_t *name)
 {
-	struct list *pos;
+	const struct fabric_name *n;
 
-	list_for_each(pos, &endpoint->names) {
-		const struct fabric_name *n = list_entry(pos, struct fabric_name, link);
-
+	list_for_each_entry(n, &endpoint->names, link) {
 		if (!memcmp(n->name, name, FABRIC_NAME))
 			return n;
 	}
@@ -463,11 +461,9 @@ uint32_t fabric_shared_out(const struct fabric_device *d, uint16_t slot)
 /* 1: it has operations of an ep that is not closing. */
 static int is_used(const struct fabric_device *d, uint16_t slot)
 {
-	struct list *pos;
+	const struct fabric_ep *e;
 
-	list_for_each(pos, &d->eps) {
-		const struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
-
+	list_for_each_entry(e, &d->eps, all) {
 		if (e->on[slot].out && !e->leave_ns)
 			return 1;
 	}
@@ -477,13 +473,11 @@ static int is_used(const struct fabric_device *d, uint16_t slot)
 static void close_if_due(struct fabric_device *d, struct fabric_initiator *i, uint64_t now)
 {
 	uint16_t slot = initiator_slot(d, i);
-	struct list *pos;
+	struct fabric_ep *e;
 
 	if (i->state != INITIATOR_RETIRES || (now < i->until_ns && is_used(d, slot)))
 		return;
-	list_for_each(pos, &d->eps) {
-		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
-
+	list_for_each_entry(e, &d->eps, all) {
 		if (e->on[slot].out && !e->leave_ns)
 			fabric_ep_break(e);
 	}
@@ -498,15 +492,13 @@ static void close_if_due(struct fabric_device *d, struct fabric_initiator *i, ui
 /* 1: an operation that should have ended by then is on the current initiator. */
 static int is_stuck(const struct fabric_device *d, uint64_t now)
 {
-	struct list *pos;
+	const struct fabric_ep *e;
 	uint16_t slot;
 
 	if (!d->current || !d->leaving)
 		return 0;
 	slot = initiator_slot(d, d->current);
-	list_for_each(pos, &d->eps) {
-		const struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
-
+	list_for_each_entry(e, &d->eps, all) {
 		if (e->leave_ns && now >= e->leave_ns && e->on[slot].out)
 			return 1;
 	}
@@ -555,7 +547,7 @@ static int is_awaited(const struct fabric_device *d)
 
 static void opened(struct fabric_device *d, struct fabric_initiator *i)
 {
-	struct list *pos, *tmp;
+	struct fabric_ep *e;
 
 	i->state = i->job.res ? INITIATOR_NONE : INITIATOR_OPEN;
 	if (i->job.res)
@@ -564,9 +556,7 @@ static void opened(struct fabric_device *d, struct fabric_initiator *i)
 		d->spare = i;
 	else
 		d->current = i;
-	list_for_each_safe(pos, tmp, &d->eps) {
-		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
-
+	list_for_each_entry_safe(e, &d->eps, all) {
 		if (!d->current && !is_awaited(d)) /* the close gives back an endpoint */
 			fabric_ep_down(e, -EIO);
 		else if (e->state == EP_UP)
@@ -578,12 +568,10 @@ static void opened(struct fabric_device *d, struct fabric_initiator *i)
 static void closed(struct fabric_device *d, struct fabric_initiator *i)
 {
 	uint16_t slot = initiator_slot(d, i);
-	struct list *pos, *tmp;
+	struct fabric_ep *e;
 
 	i->state = INITIATOR_NONE;
-	list_for_each_safe(pos, tmp, &d->eps) {
-		struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
-
+	list_for_each_entry_safe(e, &d->eps, all) {
 		if (e->on[slot].out)
 			fabric_move_reclaim(e, slot);
 		fabric_ep_step(e);
@@ -642,13 +630,11 @@ void fabric_shared_poll(struct fabric_device *d)
 /* 1: an ep that is leaving waits for its next step, or for operations that may be stuck. */
 static int is_left(const struct fabric_device *d)
 {
-	struct list *pos;
+	const struct fabric_ep *e;
 
 	if (!d->leaving)
 		return 0;
-	list_for_each(pos, &d->eps) {
-		const struct fabric_ep *e = list_entry(pos, struct fabric_ep, all);
-
+	list_for_each_entry(e, &d->eps, all) {
 		if (e->leave_ns && !e->ops_out)
 			return 1;
 	}

@@ -439,11 +439,9 @@ static void job_ended(struct shm_job *j)
 
 void shm_gpu_look(struct shm_dev *d)
 {
-	struct list *pos, *next;
+	struct shm_job *j;
 
-	list_for_each_safe(pos, next, &d->jobs) {
-		struct shm_job *j = list_entry(pos, struct shm_job, link);
-
+	list_for_each_entry_safe(j, &d->jobs, link) {
 		if (j->waits_for)
 			job_again(j);
 		if (j->job.dev && gpu_job_done(&j->job))
@@ -460,11 +458,9 @@ static void job_cancel(struct shm_job *j, int res)
 
 void shm_gpu_cancel(struct shm_ep *e, const struct chunk *c)
 {
-	struct list *pos, *next;
+	struct shm_job *j;
 
-	list_for_each_safe(pos, next, &e->dev->jobs) {
-		struct shm_job *j = list_entry(pos, struct shm_job, link);
-
+	list_for_each_entry_safe(j, &e->dev->jobs, link) {
 		if (j->c == c)
 			job_cancel(j, -ECANCELED);
 	}
@@ -472,11 +468,9 @@ void shm_gpu_cancel(struct shm_ep *e, const struct chunk *c)
 
 void shm_gpu_fail(struct shm_ep *e, int res)
 {
-	struct list *pos, *next;
+	struct shm_job *j;
 
-	list_for_each_safe(pos, next, &e->dev->jobs) {
-		struct shm_job *j = list_entry(pos, struct shm_job, link);
-
+	list_for_each_entry_safe(j, &e->dev->jobs, link) {
 		if (job_ep(j) == e)
 			job_cancel(j, res);
 	}
@@ -484,12 +478,10 @@ void shm_gpu_fail(struct shm_ep *e, int res)
 
 int shm_gpu_revoke(struct shm_ep *e)
 {
-	struct list *pos, *next;
+	struct shm_job *j;
 	int busy = 0;
 
-	list_for_each_safe(pos, next, &e->dev->jobs) {
-		struct shm_job *j = list_entry(pos, struct shm_job, link);
-
+	list_for_each_entry_safe(j, &e->dev->jobs, link) {
 		if (job_ep(j) != e || !shm_remote_allows(shm_remote(j->c->key), j->c))
 			continue;
 		if (job_stop(j))

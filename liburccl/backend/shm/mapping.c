@@ -245,11 +245,9 @@ void shm_forget(struct ep *ep, struct rkey *rkey)
 
 void shm_remotes_let_go(struct shm_ep *e)
 {
-	struct list *pos;
+	struct shm_remote *r;
 
-	list_for_each(pos, &e->remotes) {
-		struct shm_remote *r = list_entry(pos, struct shm_remote, link);
-
+	list_for_each_entry(r, &e->remotes, link) {
 		if (!r->rights && r->gpu && !r->mapped)
 			views_put(e, r);
 	}
@@ -258,15 +256,13 @@ void shm_remotes_let_go(struct shm_ep *e)
 /* The processor has no copy in progress; queued chunks of the grant end with -EACCES in turn. */
 int shm_mapping_revoke(struct shm_ep *e, const struct shm_record *rec)
 {
-	struct list *pos;
+	struct shm_remote *r;
 	uint32_t found = 0;
 
 	if (rec->serial != e->revoked + 1)
 		return -EPROTO;
 	e->revoked = rec->serial;
-	list_for_each(pos, &e->remotes) {
-		struct shm_remote *r = list_entry(pos, struct shm_remote, link);
-
+	list_for_each_entry(r, &e->remotes, link) {
 		if (r->grant != rec->len)
 			continue;
 		r->rights = 0;
@@ -317,11 +313,9 @@ int shm_map_remote(struct ep *ep, struct rkey *rkey, struct gpu_mapping *out)
 
 int shm_remotes_mapped(const struct shm_ep *e, int revoked)
 {
-	struct list *pos;
+	const struct shm_remote *r;
 
-	list_for_each(pos, &e->remotes) {
-		const struct shm_remote *r = list_entry(pos, struct shm_remote, link);
-
+	list_for_each_entry(r, &e->remotes, link) {
 		if (r->mapped && !(revoked && r->rights))
 			return 1;
 	}

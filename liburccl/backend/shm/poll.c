@@ -248,22 +248,18 @@ static uint32_t copies(struct shm_ep *e, enum shm_channel w, uint32_t max, struc
 static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 {
 	uint32_t got = 0, max;
-	struct list *pos;
+	struct shm_ep *e;
 
 	if (!d->nhot)
 		return 0;
-	list_for_each(pos, &d->hot) {
-		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
-
+	list_for_each_entry(e, &d->hot, hot) {
 		if (e->copies[SHM_QUICK].n)
 			got += copies(e, SHM_QUICK, UINT32_MAX, events + got, n - got);
 	}
 	if (got)
 		d->beside = BESIDE_ROUNDS;
 	max = d->beside || d->nhot > COPY_BYTES / COPY_BESIDE ? COPY_BESIDE : COPY_BYTES / d->nhot;
-	list_for_each(pos, &d->hot) {
-		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
-
+	list_for_each_entry(e, &d->hot, hot) {
 		if (e->copies[SHM_BULK].n)
 			got += copies(e, SHM_BULK, max, events + got, n - got);
 	}
@@ -351,11 +347,9 @@ static int has_more(struct shm_ep *e)
 /* Drops idle eps from the list of a spinning engine if it has many. */
 static void look_at_idle(struct shm_dev *d)
 {
-	struct list *pos, *next;
+	struct shm_ep *e;
 
-	list_for_each_safe(pos, next, &d->hot) {
-		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
-
+	list_for_each_entry_safe(e, &d->hot, hot) {
 		shm_mapping_report(e);
 		if (d->nhot <= HOT_FEW || e->idle++ < IDLE_LOOKS || has_more(e))
 			continue;
@@ -399,21 +393,17 @@ uint32_t shm_poll(struct device *dev, struct event *events, uint32_t n)
 int shm_arm(struct device *dev)
 {
 	struct shm_dev *d = container_of(dev, struct shm_dev, dev);
-	struct list *pos, *next;
+	struct shm_ep *e;
 
 	d->until_look = 0;
 	if (!stream_cq_empty(&d->cq) || !list_empty(&d->notices) || !list_empty(&d->reaping))
 		return 1;
-	list_for_each(pos, &d->hot) {
-		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
-
+	list_for_each_entry(e, &d->hot, hot) {
 		if (has_more(e) || shm_rings_busy(e))
 			return 1;
 	}
 	/* An ep that has announced its sleep gets a doorbell when needed: stop polling it. */
-	list_for_each_safe(pos, next, &d->hot) {
-		struct shm_ep *e = list_entry(pos, struct shm_ep, hot);
-
+	list_for_each_entry_safe(e, &d->hot, hot) {
 		if (!shm_rings_sleep(e))
 			return 1;
 		if (e->revoked_reported == e->revoked) /* else it must report after the sleep */

@@ -131,11 +131,9 @@ int sim_ep_open(struct device *d, struct ep **out, void *addr, uint32_t *addr_le
 /* Frees closed eps that have no packet in flight any more. */
 static void left_delete(struct sim_device *dev)
 {
-	struct list *pos, *tmp;
+	struct sim_ep *ep;
 
-	list_for_each_safe(pos, tmp, &dev->left) {
-		struct sim_ep *ep = list_entry(pos, struct sim_ep, link);
-
+	list_for_each_entry_safe(ep, &dev->left, link) {
 		if (sim_op_left(ep))
 			continue;
 		list_del(&ep->link);

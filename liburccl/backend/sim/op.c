@@ -18,10 +18,8 @@ static void op_to_send(struct sim_op *op)
 static void send_flushes(struct sim_ep *ep)
 {
 	struct sim_op *op;
-	struct list *pos;
 
-	list_for_each(pos, &ep->ops) {
-		op = list_entry(pos, struct sim_op, link);
+	list_for_each_entry(op, &ep->ops, link) {
 		if (op->kind != CHUNK_FLUSH)
 			return;
 		if (op->chunk && !op->packets && list_empty(&op->unsent))
@@ -201,11 +199,9 @@ void sim_op_cancel(struct chunk *chunk, enum cancel_how how)
 /* A WRITE's packets are copies: packets in flight still arrive if the peer's ep exists. */
 void sim_op_end_all(struct sim_ep *ep, int res)
 {
-	struct list *pos, *tmp;
 	struct sim_op *op;
 
-	list_for_each_safe(pos, tmp, &ep->ops) {
-		op = list_entry(pos, struct sim_op, link);
+	list_for_each_entry_safe(op, &ep->ops, link) {
 		op_give_up(op, res);
 		op_drop_packets(op, op->kind != CHUNK_WRITE);
 		if (!op->inflight)

@@ -302,12 +302,10 @@ static int end_ready(const struct sim_ep *ep)
 
 static uint32_t poll_ends(struct sim_device *dev, struct event *events, uint32_t n)
 {
-	struct list *pos, *tmp;
 	struct sim_ep *ep;
 	uint32_t i = 0;
 
-	list_for_each_safe(pos, tmp, &dev->ends) {
-		ep = list_entry(pos, struct sim_ep, change);
+	list_for_each_entry_safe(ep, &dev->ends, change) {
 		if (i == n)
 			break;
 		if (!end_ready(ep))

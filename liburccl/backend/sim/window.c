@@ -66,10 +66,8 @@ void sim_windows_begin(struct sim_device *dev, uint64_t now)
 void sim_break_all(struct sim_device *dev)
 {
 	struct sim_ep *ep, *peer;
-	struct list *pos;
 
-	list_for_each(pos, &dev->members) {
-		ep = list_entry(pos, struct sim_ep, link);
+	list_for_each_entry(ep, &dev->members, link) {
 		if (ep->state != SIM_EP_UP && ep->state != SIM_EP_CONNECTING)
 			continue;
 		peer = sim_find_ep(dev->net, ep->peer_place, ep->peer_id);

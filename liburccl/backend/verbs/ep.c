@@ -236,11 +236,9 @@ static void forget(struct verbs_ep *e)
 uint32_t verbs_report(struct verbs_device *d, struct event *events, uint32_t n, int ends)
 {
 	uint32_t out = 0, news;
-	struct list *pos, *tmp;
+	struct verbs_ep *e;
 
-	list_for_each_safe(pos, tmp, &d->reporting) {
-		struct verbs_ep *e = list_entry(pos, struct verbs_ep, reporting);
-
+	list_for_each_entry_safe(e, &d->reporting, reporting) {
 		news = ends ? e->news : e->news & (NEWS_UP | NEWS_GROW);
 		if (out == n || !news || (ends && e->done))
 			continue;
@@ -490,16 +488,14 @@ static void eps_watch(struct verbs_device *d, uint64_t now)
 
 void verbs_ep_tick(struct verbs_device *d, uint64_t now)
 {
-	struct list *pos, *tmp;
+	struct verbs_ep *e;
 
 	if (d->watch_ns <= now)
 		eps_watch(d, now);
 	if (d->watch_ns != NEVER_NS)
 		verbs_until(d, d->watch_ns);
 
-	list_for_each_safe(pos, tmp, &d->eps) {
-		struct verbs_ep *e = list_entry(pos, struct verbs_ep, all);
-
+	list_for_each_entry_safe(e, &d->eps, all) {
 		if (e->deadline_ns <= now)
 			expired(e);
 		else if (e->deadline_ns != NEVER_NS)
