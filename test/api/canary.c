@@ -20,6 +20,7 @@
 #include <sys/random.h>
 #include "lateness.h"
 #include "pair.h"
+#include "random.h"
 
 /* Copies of 64 MiB take a provider of the tests' own longer than a peer has to answer. */
 #if defined(__SANITIZE_ADDRESS__) || PAIR_SLOW
@@ -42,14 +43,6 @@ static uint64_t round_now, stopped, unproved, early, late;
 static uint64_t looked_at; /* bytes of a buffer, behind which they come again */
 static int count;
 static uint8_t ours, theirs, value; /* what fills our buffer, the peer's; the last one scribbled */
-
-static uint64_t random_below(uint64_t n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed % n;
-}
 
 /* Takes what is this test's own off the command line; the pair takes the rest. */
 static void options(int argc, char **argv)
@@ -158,7 +151,7 @@ static void submit_cancel(void)
 						   URCCL_CANCEL_BY_REGION, URCCL_CANCEL_BY_REMOTE};
 	uint64_t keys[] = {1, region.id, t.remote.id};
 	struct urccl_sqe *sqe = side_sqe(&p.a);
-	uint64_t i = random_below(3);
+	uint64_t i = random_below(&seed, 3);
 
 	urccl_prep_cancel(sqe, how[i], keys[i]);
 	urccl_sqe_set_data64(sqe, MARK);
@@ -287,7 +280,7 @@ static void meet_again(void)
 
 static void round_of(int reads, int timed)
 {
-	uint64_t ns = random_below(full_ns + full_ns / 8 + 1);
+	uint64_t ns = random_below(&seed, full_ns + full_ns / 8 + 1);
 	uint64_t start, when = 0;
 	struct urccl_cqe cqe;
 	int quiet;
@@ -352,7 +345,7 @@ int main(int argc, char **argv)
 	/* On a busy machine the first ones may all have been measured too long. */
 	for (round_now = 0; round_now < rounds || (!stopped && round_now < 10 * rounds);
 	     round_now++)
-		round_of(random_below(2) != 0, random_below(4) == 0);
+		round_of(random_below(&seed, 2) != 0, random_below(&seed, 4) == 0);
 	printf("%llu stopped on their way, %llu of them unproved at the peer, %llu told early, %llu late\n",
 	       (unsigned long long)stopped, (unsigned long long)unproved, (unsigned long long)early,
 	       (unsigned long long)late);

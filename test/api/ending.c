@@ -12,6 +12,7 @@
 #include "child.h"
 #include "lateness.h"
 #include "meet.h"
+#include "random.h"
 
 #define RINGS	3u
 #define REGIONS 6u
@@ -33,14 +34,6 @@ static uint8_t owned[REGIONS];
 static uint32_t users[REGIONS]; /* bits of rings */
 static struct target t;		/* sim's */
 static uint64_t seed, rounds = 3, slowest;
-
-static uint64_t random_below(uint64_t n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed % n;
-}
 
 static int is_sim(void)
 {
@@ -119,14 +112,14 @@ static void submit(uint32_t r)
 		struct urccl_sqe *sqe = urccl_get_sqe(ring[r]);
 
 		CHECK(sqe);
-		n = (uint32_t)random_below(REGIONS);
-		if (random_below(2))
+		n = (uint32_t)random_below(&seed, REGIONS);
+		if (random_below(&seed, 2))
 			urccl_prep_read(sqe, remote, local + n * LEN, LEN, n * LEN);
 		else
 			urccl_prep_write(sqe, remote, local + n * LEN, LEN, n * LEN);
-		if (random_below(2))
+		if (random_below(&seed, 2))
 			urccl_sqe_set_region(sqe, region[n]);
-		if (!random_below(4))
+		if (!random_below(&seed, 4))
 			urccl_sqe_set_notify(ring[r], sqe, i, NULL, 0);
 		urccl_sqe_set_deadline_us(sqe, 60000000);
 		users[n] |= 1u << r;
@@ -235,7 +228,7 @@ static void end(void)
 	for (i = 0; i < n; i++)
 		order[i] = i;
 	for (i = n - 1; i; i--) {
-		k = (uint32_t)random_below(i + 1);
+		k = (uint32_t)random_below(&seed, i + 1);
 		swap = order[i];
 		order[i] = order[k];
 		order[k] = swap;
@@ -249,7 +242,7 @@ static void end(void)
 			close_all();
 			break;
 		}
-		run_for(random_below(500));
+		run_for(random_below(&seed, 500));
 	}
 	check_scraps();
 }
@@ -289,7 +282,7 @@ int main(int argc, char **argv)
 			begin(health);
 			for (r = 0; r < nrings; r++)
 				submit(r);
-			run_for(random_below(4000));
+			run_for(random_below(&seed, 4000));
 			afflict(health);
 			end();
 			peer_end(health);

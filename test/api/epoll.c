@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include "pair.h"
+#include "random.h"
 
 #define ENTRIES 20000u
 #define DEPTH	48u
@@ -20,10 +21,7 @@ static uint64_t seed = 88172645463325252ull;
 
 static uint32_t below(uint32_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)(seed % n);
+	return (uint32_t)(random_next(&seed) % n);
 }
 
 static void start(uint32_t slot)

@@ -4,6 +4,7 @@
  * moves the bytes that it names and no other. */
 #include <stdlib.h>
 #include "relay.h"
+#include "random.h"
 
 #define RANGES 5u /* the last is the second region */
 #define MOST   (150u << 10)
@@ -18,14 +19,6 @@ static struct urccl_region region;		  /* here */
 static struct urccl_remote remote;
 static uint8_t *copy[2]; /* of what is there, and of what is here */
 static uint64_t all, seed;
-
-static uint64_t random_below(uint64_t n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed % n;
-}
 
 static struct urccl_region register_at(struct side *s, const struct relay_local *m, uint32_t n,
 				       uint32_t rights)
@@ -108,14 +101,15 @@ static void moved(int reads, uint64_t there_off, uint64_t here_off, uint64_t len
 
 static uint64_t random_len(uint64_t most)
 {
-	return random_below(3) ? 1 + random_below(most) : 1 + random_below(9);
+	return random_below(&seed, 3) ? 1 + random_below(&seed, most) : 1 + random_below(&seed, 9);
 }
 
 /* Of one kind; how many bytes. */
 static uint64_t range(struct urccl_sqe *sqe, int reads)
 {
-	uint64_t len = random_len(MOST), off = random_below(all - len), k = random_below(2);
-	uint64_t at = random_below(all - len);
+	uint64_t len = random_len(MOST), off = random_below(&seed, all - len),
+		 k = random_below(&seed, 2);
+	uint64_t at = random_below(&seed, all - len);
 
 	if (reads)
 		urccl_prep_read(sqe, remote, relay_at(&here[k], at), len, off);
@@ -128,13 +122,13 @@ static uint64_t range(struct urccl_sqe *sqe, int reads)
 /* Neither side has a byte twice. */
 static uint64_t vector(struct urccl_sqe *sqe, int reads, struct urccl_seg segs[SEGS])
 {
-	uint64_t n = 1 + random_below(SEGS), part = all / n, len, off, at, sum = 0;
+	uint64_t n = 1 + random_below(&seed, SEGS), part = all / n, len, off, at, sum = 0;
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
 		len = random_len(part < MOST ? part : MOST);
-		off = (n - 1 - i) * part + random_below(part - len + 1);
-		at = i * part + random_below(part - len + 1);
+		off = (n - 1 - i) * part + random_below(&seed, part - len + 1);
+		at = i * part + random_below(&seed, part - len + 1);
 		segs[i] = (struct urccl_seg){.addr = (uintptr_t)relay_at(&here[i & 1], at),
 					     .len = len,
 					     .off = off,
@@ -152,7 +146,7 @@ static uint64_t vector(struct urccl_sqe *sqe, int reads, struct urccl_seg segs[S
 /* Of both kinds here, one behind the other. */
 static uint64_t pages(struct urccl_sqe *sqe, int reads, struct urccl_paged *d)
 {
-	uint64_t n = 1 + random_below(60), step = all / n, block = random_len(step), i;
+	uint64_t n = 1 + random_below(&seed, 60), step = all / n, block = random_len(step), i;
 
 	*d = (struct urccl_paged){.size = sizeof(*d), .ndims = 1, .block = block};
 	d->dim[0].count = (uint32_t)n;
@@ -175,11 +169,11 @@ static void round_of(uint32_t i)
 	static struct urccl_seg segs[SEGS];
 	static struct urccl_paged d;
 	struct urccl_sqe *sqe = side_sqe(&p.a);
-	int reads = (int)random_below(2);
+	int reads = (int)random_below(&seed, 2);
 	uint64_t k, len = 0;
 
 	for (k = 0; k < all; k += 8)
-		copy[random_below(2)][k] = (uint8_t)(i + k);
+		copy[random_below(&seed, 2)][k] = (uint8_t)(i + k);
 	both_bytes(1);
 	switch (i % 3) {
 	case 0:

@@ -3,6 +3,7 @@
  * from and to memory of a GPU and of the host, some cancelled, some with a deadline that is hard to
  * meet. Each ends once; what succeeded is there, byte by byte; nothing lands later. */
 #include "relay.h"
+#include "random.h"
 
 #define SLOTS	   24u
 #define SLOT_BYTES (160u << 10)
@@ -26,14 +27,6 @@ static struct way {
 	uint32_t place[SLOTS], places; /* there */
 	uint32_t busy, started, ended, well;
 } ways[2];
-
-static uint64_t random_below(uint64_t n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed % n;
-}
 
 static void open_way(struct way *w, struct side *from, struct side *to)
 {
@@ -77,9 +70,11 @@ static void start(struct way *w, uint32_t i)
 	struct slot *s = &w->slots[i];
 	struct urccl_sqe *sqe = side_sqe(w->from);
 
-	*s = (struct slot){.busy = 1, .reads = random_below(2) != 0, .version = ++w->started};
-	s->len = 1 + random_below(random_below(3) ? 3000 : SLOT_BYTES);
-	s->timed = !random_below(16);
+	*s = (struct slot){.busy = 1,
+			   .reads = random_below(&seed, 2) != 0,
+			   .version = ++w->started};
+	s->len = 1 + random_below(&seed, random_below(&seed, 3) ? 3000 : SLOT_BYTES);
+	s->timed = !random_below(&seed, 16);
 	if (s->reads) {
 		relay_fill_as(&w->there, there, s->len, 0, s->version);
 		urccl_prep_read(sqe, w->remote, relay_at(local_of(w, i), off), s->len, there);
@@ -89,9 +84,9 @@ static void start(struct way *w, uint32_t i)
 	}
 	urccl_sqe_set_data64(sqe, i);
 	if (s->timed)
-		urccl_sqe_set_deadline_us(sqe, (uint32_t)(1 + random_below(2000)));
+		urccl_sqe_set_deadline_us(sqe, (uint32_t)(1 + random_below(&seed, 2000)));
 	w->busy++;
-	if (!random_below(12))
+	if (!random_below(&seed, 12))
 		cancel(w, i);
 }
 
@@ -127,12 +122,12 @@ static void step(struct way *w, uint32_t rounds)
 	uint32_t i, k;
 
 	for (k = 0; k < 6 && w->started < rounds; k++) {
-		i = (uint32_t)random_below(SLOTS);
+		i = (uint32_t)random_below(&seed, SLOTS);
 		if (!w->slots[i].busy)
 			start(w, i);
 	}
 	CHECK_GE(urccl_submit(w->from->ring), 0);
-	while (side_take_within(w->from, w->to, random_below(4) ? 0 : 20000, &cqe, NULL))
+	while (side_take_within(w->from, w->to, random_below(&seed, 4) ? 0 : 20000, &cqe, NULL))
 		if (urccl_cqe_kind(&cqe) == URCCL_KIND_OP)
 			end(w, &cqe);
 }

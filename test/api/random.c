@@ -4,6 +4,7 @@
  * meet. Each ends once; what succeeded is there, byte by byte; what did not failed for a reason it
  * was given. */
 #include "pair.h"
+#include "random.h"
 
 #define SLOTS	   128u
 #define SLOT_BYTES (96u << 10)
@@ -24,14 +25,6 @@ static struct slot {
 } slots[SLOTS];
 static uint32_t busy, ended, succeeded, cancelled, timed_out, late_quiet, notes, places;
 
-static uint64_t random_below(uint64_t n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed % n;
-}
-
 static uint64_t slot_off(const struct slot *s)
 {
 	return (uint64_t)s->place * SLOT_BYTES;
@@ -50,7 +43,7 @@ static void prep_vector(struct urccl_sqe *sqe, struct slot *s)
 	uint32_t i;
 
 	for (i = 0; i < 4; i++) {
-		n = i < 3 ? random_below(s->len - at + 1) : s->len - at;
+		n = i < 3 ? random_below(&seed, s->len - at + 1) : s->len - at;
 		s->segs[i] = (struct urccl_seg){.addr = (uint64_t)(uintptr_t)(bytes + off + at),
 						.len = n,
 						.off = off + at,
@@ -65,7 +58,7 @@ static void prep_vector(struct urccl_sqe *sqe, struct slot *s)
 
 static void prep_paged(struct urccl_sqe *sqe, struct slot *s)
 {
-	uint64_t block = 16 + random_below(2000), n = s->len / block;
+	uint64_t block = 16 + random_below(&seed, 2000), n = s->len / block;
 
 	s->len = n * block;
 	s->paged = (struct urccl_paged){.size = sizeof(s->paged),
@@ -86,8 +79,8 @@ static void prep(struct urccl_sqe *sqe, struct slot *s)
 {
 	uint64_t off = slot_off(s);
 
-	s->opcode = (uint32_t)(URCCL_OP_READ + random_below(7));
-	s->len = random_below(random_below(8) ? 600 : SLOT_BYTES);
+	s->opcode = (uint32_t)(URCCL_OP_READ + random_below(&seed, 7));
+	s->len = random_below(&seed, random_below(&seed, 8) ? 600 : SLOT_BYTES);
 	switch (s->opcode) {
 	case URCCL_OP_READ:
 		urccl_prep_read(sqe, t.remote, bytes + off, s->len, off);
@@ -121,21 +114,21 @@ static void start(struct slot *s, uint64_t version)
 
 	s->version = version;
 	prep(sqe, s);
-	if (!random_below(8))
+	if (!random_below(&seed, 8))
 		flags |= URCCL_SQE_LINK;
-	if (!random_below(16))
+	if (!random_below(&seed, 16))
 		flags |= URCCL_SQE_FENCE;
-	if (!random_below(64))
+	if (!random_below(&seed, 64))
 		flags |= URCCL_SQE_DRAIN;
-	if (s->opcode != URCCL_OP_NOTIFY && !random_below(8))
+	if (s->opcode != URCCL_OP_NOTIFY && !random_below(&seed, 8))
 		urccl_sqe_set_notify(p.a.ring, sqe, version, NULL, 0);
 	urccl_sqe_add_flags(sqe, flags);
-	urccl_sqe_set_group(sqe, (uint32_t)random_below(4));
-	urccl_sqe_set_class(sqe, (enum urccl_class)random_below(3));
+	urccl_sqe_set_group(sqe, (uint32_t)random_below(&seed, 4));
+	urccl_sqe_set_class(sqe, (enum urccl_class)random_below(&seed, 3));
 	urccl_sqe_set_data64(sqe, (uint64_t)(s - slots));
-	s->timed = !random_below(32);
+	s->timed = !random_below(&seed, 32);
 	if (s->timed)
-		urccl_sqe_set_deadline_us(sqe, (uint32_t)(1 + random_below(300)));
+		urccl_sqe_set_deadline_us(sqe, (uint32_t)(1 + random_below(&seed, 300)));
 	s->busy = 1;
 	busy++;
 }
@@ -222,19 +215,19 @@ int main(int argc, char **argv)
 	local = side_register(&p.a, bytes, t.len, 0);
 	for (i = 0; i < ROUNDS || busy;) {
 		for (k = 0; k < 8 && i < ROUNDS; k++) {
-			struct slot *s = &slots[random_below(SLOTS)];
+			struct slot *s = &slots[random_below(&seed, SLOTS)];
 
 			if (urccl_sq_space_left(p.a.ring) < 2)
 				break;
 			if (!s->busy)
 				start(s, ++i);
 			/* Of one that may be anywhere, or that cannot have got far. */
-			if (!random_below(20))
-				cancel(random_below(2) ? random_below(SLOTS)
-						       : (uint64_t)(s - slots));
+			if (!random_below(&seed, 20))
+				cancel(random_below(&seed, 2) ? random_below(&seed, SLOTS)
+							      : (uint64_t)(s - slots));
 		}
 		CHECK_GE(urccl_submit(p.a.ring), 0);
-		if (side_take_within(&p.a, &p.b, random_below(4) ? 0 : 100000, &cqe, NULL))
+		if (side_take_within(&p.a, &p.b, random_below(&seed, 4) ? 0 : 100000, &cqe, NULL))
 			on_cqe(&cqe);
 		while (side_take_within(&p.a, &p.b, 0, &cqe, NULL))
 			on_cqe(&cqe);

@@ -6,6 +6,7 @@
  * references to the peer come and go, and at times the last one goes in the middle of everything.
  */
 #include "random_order.h"
+#include "random.h"
 
 #define PHASE	 1000u /* entries between two looks at an empty ring */
 #define BYTES	 (2u << 20)
@@ -34,10 +35,7 @@ const char *__tsan_default_suppressions(void)
 
 static uint32_t below(uint32_t max)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)(seed % max);
+	return (uint32_t)(random_next(&seed) % max);
 }
 
 /* ---- making entries ---- */
