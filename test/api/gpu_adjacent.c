@@ -14,12 +14,6 @@ static struct child c;
 static struct urccl_remote remote;
 static uint64_t local;
 
-static void *memory_of_gpu(uint64_t len)
-{
-	device_load();
-	return (void *)(uintptr_t)device_alloc(len, 0);
-}
-
 /* The lower one of two allocations that touch. */
 static uint64_t adjacent(void)
 {
@@ -97,7 +91,7 @@ int main(int argc, char **argv)
 	struct urccl_range ranges[2];
 	struct urccl_region r;
 
-	child_memory = memory_of_gpu;
+	child_memory = device_memory;
 	child_main(argc, argv);
 	device_load();
 	if (device_cuda.set)

@@ -15,12 +15,6 @@ static struct child c;
 static struct urccl_remote remote;
 static uint64_t local[KINDS], back;
 
-static void *memory_of_gpu(uint64_t len)
-{
-	device_load();
-	return (void *)(uintptr_t)device_alloc(len, 0);
-}
-
 static uint64_t pinned_alloc(uint64_t len)
 {
 	int (*alloc)(void **memory, size_t n, unsigned flags);
@@ -120,7 +114,7 @@ int main(int argc, char **argv)
 	uint32_t i;
 	int kind;
 
-	child_memory = memory_of_gpu;
+	child_memory = device_memory;
 	child_main(argc, argv);
 	device_load();
 	pair_options(&p, argc, argv);

@@ -24,12 +24,6 @@
 static struct pair p;
 static uint64_t device;
 
-static void *memory_of_gpu(uint64_t len)
-{
-	device_load();
-	return (void *)(uintptr_t)device_alloc(len, 0);
-}
-
 static void *at(uint64_t off)
 {
 	return (void *)(uintptr_t)(device + off);
@@ -186,7 +180,7 @@ int main(int argc, char **argv)
 {
 	uint32_t i, open = 0;
 
-	child_memory = memory_of_gpu;
+	child_memory = device_memory;
 	if (argc > 1 && !strncmp(argv[1], WRITER, strlen(WRITER)))
 		writer(atoi(argv[1] + strlen(WRITER)), argc - 1, argv + 1);
 	child_main(argc, argv);

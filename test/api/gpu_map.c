@@ -10,12 +10,6 @@
 
 static struct pair p;
 
-static void *memory_of_gpu(uint64_t len)
-{
-	device_load();
-	return (void *)(uintptr_t)device_alloc(len, 0);
-}
-
 static void warm(struct side *s)
 {
 	side_warm(s, 0, 77);
@@ -150,7 +144,7 @@ static void stays_warm(void)
 
 int main(int argc, char **argv)
 {
-	child_memory = memory_of_gpu;
+	child_memory = device_memory;
 	child_main(argc, argv);
 	device_load();
 	pair_options(&p, argc, argv);

@@ -22,12 +22,6 @@ static uint64_t local_off;
 static uint8_t *bytes, *got, *wanted;
 static uint32_t here[BLOCKS], there[BLOCKS], state = 1, kernels;
 
-static void *memory_of_gpu(uint64_t len)
-{
-	device_load();
-	return (void *)(uintptr_t)device_alloc(len, 0);
-}
-
 static uint32_t next(uint32_t n)
 {
 	state = state * 1664525u + 1013904223u;
@@ -185,7 +179,7 @@ int main(int argc, char **argv)
 	int engines = !strcmp(argv[argc - 1], "gpu_sms=0");
 	uint32_t i;
 
-	child_memory = memory_of_gpu;
+	child_memory = device_memory;
 	child_main(argc, argv);
 	device_load();
 	pair_options(&p, argc - engines, argv);

@@ -29,7 +29,6 @@ static struct {
 	int (*alloc)(uint64_t *addr, size_t len);
 	int (*free)(uint64_t addr);
 	int (*pin)(void **to, size_t len, unsigned flags);
-	int (*unpin)(void *p);
 	int (*put)(uint64_t addr, const void *from, size_t len);
 	int (*get)(void *to, uint64_t addr, size_t len);
 	int (*sync)(void *stream);
@@ -71,7 +70,6 @@ static inline void device_load(void)
 	DEVICE_SYMBOL(device_cuda.alloc, "cuMemAlloc_v2", 1);
 	DEVICE_SYMBOL(device_cuda.free, "cuMemFree_v2", 1);
 	DEVICE_SYMBOL(device_cuda.pin, "cuMemHostAlloc", 1);
-	DEVICE_SYMBOL(device_cuda.unpin, "cuMemFreeHost", 1);
 	DEVICE_SYMBOL(device_cuda.put, "cuMemcpyHtoD_v2", 1);
 	DEVICE_SYMBOL(device_cuda.get, "cuMemcpyDtoH_v2", 1);
 	DEVICE_SYMBOL(device_cuda.sync, "cuStreamSynchronize", 1);
@@ -137,6 +135,13 @@ static inline void device_free(uint64_t addr)
 	device_leave();
 }
 
+/* Memory of the first GPU, for programs that have not loaded the driver yet. */
+static inline void *device_memory(uint64_t len)
+{
+	device_load();
+	return (void *)(uintptr_t)device_alloc(len, 0);
+}
+
 /* Pinned memory of the host. */
 static inline void *device_pinned(uint64_t len)
 {
@@ -148,14 +153,7 @@ static inline void *device_pinned(uint64_t len)
 	return p;
 }
 
-static inline void device_unpin(void *p)
-{
-	device_enter(0);
-	CHECK_EQ(device_cuda.unpin(p), 0);
-	device_leave();
-}
-
-/* device_map() rounds lengths up so. */
+/* device_map_handles() rounds lengths up so. */
 static inline uint64_t device_whole(uint64_t len)
 {
 	return (len + (2u << 20) - 1) >> 21 << 21;
@@ -207,11 +205,6 @@ static inline uint64_t device_map_handles(uint64_t len, uint32_t n, int gpu)
 	}
 	device_share(addr, n * len, gpu);
 	return addr;
-}
-
-static inline uint64_t device_map(uint64_t len, int gpu)
-{
-	return device_map_handles(len, 1, gpu);
 }
 
 static inline void device_unmap(uint64_t addr, uint64_t len)
