@@ -53,11 +53,14 @@ static int run_decode(const struct job *job, int ready)
 
 static int run_prefill(const struct job *job, int ready)
 {
-	char blob[URCCL_METADATA_MAX];
-	ssize_t len = read(ready, blob, sizeof(blob));
+	struct dial dials[CONTEXTS_MAX];
+	size_t want = job->o->contexts * sizeof(*dials), got = 0;
+	ssize_t n = 1;
 
+	for (; got < want && n > 0; got += n > 0 ? (size_t)n : 0)
+		n = read(ready, (char *)dials + got, want - got);
 	/* Decode has said why it cannot. */
-	return len > 0 ? push_run(job, blob, (uint32_t)len) : EXIT_FAILED;
+	return got == want ? push_run(job, dials, job->o->contexts) : EXIT_FAILED;
 }
 
 struct demo {

@@ -28,6 +28,18 @@ static int check_cache(const struct shape *s, const char *option, uint64_t bytes
 	return 0;
 }
 
+static int check_contexts(const struct options *o, struct problem *p)
+{
+	if (o->contexts > o->parallel)
+		return problem(
+			p, "--contexts %u: each has a request under way: --parallel %u at least",
+			o->contexts, o->contexts);
+	/* CUDA has a current context for each thread. */
+	if (o->contexts > 1 && o->prefill.kind == MEMORY_GPU)
+		return problem(p, "--contexts: several contexts move memory of the host alone");
+	return 0;
+}
+
 static int check_parallel(const struct options *o, const struct shape *s, struct problem *p)
 {
 	if (o->parallel > push_requests_max(s))
@@ -45,41 +57,50 @@ static int load(const struct options *o, struct job *job, struct problem *p)
 	if (model_load(o, &job->shape, p) || check_heads(s, "prefill", o->tp_prefill, p) ||
 	    check_heads(s, "decode", o->tp_decode, p) ||
 	    check_cache(s, "--pool", o->pool_bytes, p) ||
-	    check_cache(s, "--cache", o->cache_bytes, p))
+	    check_cache(s, "--cache", o->cache_bytes / o->contexts, p))
 		return -1;
 	if (o->role == ROLE_SERVE)
 		return 0;
-	return check_parallel(o, s, p) ? -1 : trace_load(o, &job->trace, p);
+	return check_parallel(o, s, p) || check_contexts(o, p) ? -1 : trace_load(o, &job->trace, p);
 }
 
-/* "@FILE": the metadata that --serve wrote there. */
-static int read_metadata(const char *name, char *blob, size_t len, struct problem *p)
+/* "@FILE": the metadata that --serve wrote there: a blob, or a struct dial of each context. */
+static int read_metadata(const char *name, struct dial *dials, struct problem *p)
 {
+	char bytes[CONTEXTS_MAX * sizeof(*dials)];
 	FILE *f = fopen(name, "re");
 	size_t n;
 
 	if (!f)
 		return problem(p, "%s: %s", name, strerror(errno));
-	n = fread(blob, 1, len, f);
+	n = fread(bytes, 1, sizeof(bytes), f);
 	fclose(f);
-	return n ? (int)n : problem(p, "%s: empty", name);
+	if (!n || (n > sizeof(dials->to) && n % sizeof(*dials)))
+		return problem(p, "%s: no metadata of decode", name);
+	if (n > sizeof(dials->to)) {
+		memcpy(dials, bytes, n);
+		return (int)(n / sizeof(*dials));
+	}
+	dials->len = (uint32_t)n;
+	memcpy(dials->to, bytes, n);
+	return 1;
 }
 
 static int push(const struct job *job, struct problem *p)
 {
-	char blob[URCCL_METADATA_MAX];
+	struct dial dials[CONTEXTS_MAX];
 	const char *to = job->o->address;
-	int len = (int)strlen(to);
+	int n = (int)job->o->contexts, i;
 
-	if (*to == '@') {
-		len = read_metadata(to + 1, blob, sizeof(blob), p);
-		if (len < 0) {
-			say("%s", p->text);
-			return EXIT_USAGE;
-		}
-		to = blob;
+	for (i = 0; *to != '@' && i < n; i++)
+		address_of(to, (uint32_t)i, &dials[i]);
+	if (*to == '@')
+		n = read_metadata(to + 1, dials, p);
+	if (n < 0) {
+		say("%s", p->text);
+		return EXIT_USAGE;
 	}
-	return push_run(job, to, (uint32_t)len);
+	return push_run(job, dials, (uint32_t)n);
 }
 
 int main(int argc, char **argv)

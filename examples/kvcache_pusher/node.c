@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One end: a context, its ring, and a loop that sleeps in epoll over the ring's fd, a timer and
  * the signals. */
+#include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -62,6 +64,9 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+/* Signals of the process: one loop reads each, and all of them count it. */
+static atomic_int signals_seen;
+
 static int watch_fd(struct node *n, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
@@ -80,7 +85,7 @@ static int open_fds(struct node *n, struct problem *p)
 	return 0;
 }
 
-static int open_ring(struct node *n, const struct node_config *c, struct problem *p)
+static int open_context(struct node *n, const struct node_config *c, struct problem *p)
 {
 	struct urccl_ring_params rp = {.size = sizeof(rp),
 				       .entries = c->entries,
@@ -101,20 +106,52 @@ static int open_ring(struct node *n, const struct node_config *c, struct problem
 		return problem(p, "cannot open liburccl: %s", urccl_errmsg());
 	if (urccl_ring_open(n->ctx, &rp, &n->ring))
 		return problem(p, "cannot open a ring: %s", urccl_errmsg());
-	if (watch_fd(n, urccl_ring_fd(n->ring)))
+	return 0;
+}
+
+static int watch_ring(struct node *first, const struct node *n, struct problem *p)
+{
+	if (watch_fd(first, urccl_ring_fd(n->ring)))
 		return problem(p, "cannot watch the ring: %s", strerror(errno));
 	return 0;
+}
+
+void address_of(const char *address, uint32_t k, struct dial *dial)
+{
+	const char *colon = strrchr(address, ':');
+	unsigned long port = colon ? strtoul(colon + 1, NULL, 10) : 0;
+	int host = colon ? (int)(colon - address) : 0;
+
+	if (port && k)
+		snprintf(dial->to, sizeof(dial->to), "%.*s:%lu", host, address, port + k);
+	else
+		snprintf(dial->to, sizeof(dial->to), "%s", address);
+	dial->len = (uint32_t)strlen(dial->to);
 }
 
 int node_open(struct node *n, const struct node_config *c, struct problem *p)
 {
 	memset(n, 0, sizeof(*n));
 	n->epoll = n->timer = n->signals = -1;
-	if (open_fds(n, p) || open_ring(n, c, p)) {
+	n->heard = signals_seen;
+	if (open_fds(n, p) || open_context(n, c, p) || watch_ring(n, n, p)) {
 		node_close(n);
 		return -1;
 	}
 	n->now = now_ns();
+	return 0;
+}
+
+int node_join(struct node *first, struct node *n, const struct node_config *c, struct problem *p)
+{
+	memset(n, 0, sizeof(*n));
+	n->epoll = n->timer = n->signals = -1;
+	if (open_context(n, c, p) || watch_ring(first, n, p)) {
+		node_close(n);
+		return -1;
+	}
+	n->next = first->next;
+	first->next = n;
 	return 0;
 }
 
@@ -132,11 +169,35 @@ void node_close(struct node *n)
 	n->epoll = n->timer = n->signals = -1;
 }
 
-/* Memory of the host. The other end can map what it reads or writes. */
-static void *cache_memory(struct node *n, uint64_t len, bool shared)
+/* A file that peers of several contexts can map, as it can neither grow nor shrink. */
+static void *file_memory(struct side *s, uint64_t len)
 {
+	int fd = memfd_create("kvcache_pusher", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *p;
 
+	if (fd < 0)
+		return NULL;
+	p = fallocate(fd, 0, 0, (off_t)len) ||
+			    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+		    ? MAP_FAILED
+		    : mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) {
+		close(fd);
+		return NULL;
+	}
+	s->is_file = true;
+	s->fd = fd;
+	return p;
+}
+
+/* Memory of the host. The other end can map what it reads or writes. */
+static void *cache_memory(struct node *n, struct side *s, bool shared)
+{
+	uint64_t len = side_bytes(s);
+	void *p;
+
+	if (shared && n->next)
+		return file_memory(s, len);
 	if (shared)
 		return urccl_alloc(n->ctx, len, &p) ? NULL : p;
 	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
@@ -173,7 +234,8 @@ int node_register(struct node *n, const struct side *s, uint32_t rights,
 	for (i = 0; i < tensors; i++) {
 		ranges[i].addr = (uint64_t)(uintptr_t)s->base + i * side_tensor_bytes(s);
 		ranges[i].len = side_tensor_bytes(s);
-		ranges[i].fd = -1;
+		ranges[i].fd = s->is_file ? s->fd : -1;
+		ranges[i].fd_off = s->is_file ? i * side_tensor_bytes(s) : 0;
 	}
 	res = urccl_register(n->ctx, ranges, tensors, rights, region);
 	free(ranges);
@@ -186,10 +248,10 @@ static int cache_open(struct node *n, struct side *s, bool is_decode, bool share
 	double gib = (double)side_bytes(s) / (1u << 30);
 
 	if (s->memory.kind == MEMORY_HOST) {
-		s->base = cache_memory(n, side_bytes(s), shared);
+		s->base = cache_memory(n, s, shared);
 		return s->base ? 0
 			       : problem(p, "no memory for a cache of %.2f GiB: %s", gib,
-					 shared ? urccl_errmsg() : strerror(errno));
+					 shared && !n->next ? urccl_errmsg() : strerror(errno));
 	}
 	s->base = gpu_alloc(&s->memory, is_decode, side_bytes(s), p);
 	if (s->memory.kind == MEMORY_GPU)
@@ -233,7 +295,7 @@ void node_note(struct node *n, struct urccl_peer peer, uint64_t tag, const void 
 
 const char *node_explain(struct node *n, const struct urccl_cqe *cqe)
 {
-	static char text[400];
+	static _Thread_local char text[400];
 
 	if (urccl_explain(n->ctx, cqe, text, sizeof(text)) <= 0)
 		snprintf(text, sizeof(text), "%s", strerror((int)-cqe->res));
@@ -254,9 +316,13 @@ static void set_timer(struct node *n, uint64_t until_ns)
 int node_interrupts(struct node *n)
 {
 	struct signalfd_siginfo info;
+	int seen;
 
 	while (read(n->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		n->interrupts++;
+		signals_seen++;
+	seen = signals_seen;
+	n->interrupts += seen - n->heard;
+	n->heard = seen;
 	return n->interrupts;
 }
 
@@ -274,9 +340,15 @@ static void sleep_until(struct node *n, uint64_t until_ns)
 
 void node_wait(struct node *n, uint64_t until_ns)
 {
-	urccl_submit(n->ring);
+	bool sleeps = until_ns > now_ns();
+	struct node *m;
+
+	for (m = n; m; m = m->next)
+		urccl_submit(m->ring);
 	/* arm says 1 if there is a CQE already: then there is no sleep. */
-	if (until_ns > now_ns() && !urccl_arm(n->ring, URCCL_ARM_FOR_CQE, 0))
+	for (m = n; m && sleeps; m = m->next)
+		sleeps = !urccl_arm(m->ring, URCCL_ARM_FOR_CQE, 0);
+	if (sleeps)
 		sleep_until(n, until_ns);
 	node_interrupts(n);
 	n->now = now_ns();

@@ -45,6 +45,9 @@ static const char help[] =
 	"  --transport LIST    shm, tcp, or several in order (every one that there is)\n"
 	"  --device KIND       memory of this end: host, pinned (by CUDA), gpu or gpu:N;\n"
 	"                      --demo: of both, or KIND,KIND of prefill and decode (host)\n"
+	"  --contexts N        contexts of this end, each moves bytes by a CPU (1): those of\n"
+	"                      prefill share its --cache and --parallel; those of decode\n"
+	"                      listen on ports in a row\n"
 	"  --no-verify         neither make nor check page bytes; at both ends\n"
 	"  --json              the result as one JSON object on stdout\n"
 	"  --quiet             no bar, no remarks\n"
@@ -76,6 +79,7 @@ enum option_id {
 	OPT_METADATA,
 	OPT_TRANSPORT,
 	OPT_DEVICE,
+	OPT_CONTEXTS,
 	OPT_NO_VERIFY,
 	OPT_JSON,
 	OPT_QUIET,
@@ -108,6 +112,7 @@ static const struct option long_options[] = {
 	{"metadata", required_argument, NULL, OPT_METADATA},
 	{"transport", required_argument, NULL, OPT_TRANSPORT},
 	{"device", required_argument, NULL, OPT_DEVICE},
+	{"contexts", required_argument, NULL, OPT_CONTEXTS},
 	{"no-verify", no_argument, NULL, OPT_NO_VERIFY},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"quiet", no_argument, NULL, OPT_QUIET},
@@ -321,6 +326,8 @@ static int set_value(struct options *o, int id, const char *text)
 	case OPT_TRANSPORT:
 		o->transport = text;
 		return 0;
+	case OPT_CONTEXTS:
+		return get_u32(text, 1, CONTEXTS_MAX, &o->contexts);
 	case OPT_DEVICE:
 		return get_memories(text, o);
 	default:
@@ -366,6 +373,7 @@ static void set_defaults(struct options *o)
 		.scale = 1,
 		.requests = UINT32_MAX,
 		.parallel = 4,
+		.contexts = 1,
 		.verify = true,
 	};
 }

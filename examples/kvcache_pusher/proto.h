@@ -74,7 +74,7 @@ struct msg_hello {
 	uint32_t pages;	 /* of prefill's cache */
 	uint32_t pull;	 /* decode reads */
 	uint32_t verify; /* prefill makes page bytes that can be checked */
-	uint32_t reserved;
+	uint32_t run;	 /* the same of all contexts of one prefill; 0: it has no others */
 	struct urccl_advert mailbox; /* decode writes page tables: slots x table_bytes(pages) */
 	struct urccl_advert cache;   /* decode reads, if pull */
 };

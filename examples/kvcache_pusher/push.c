@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "push.h"
 
 #define SECONDS_TO_ANSWER 10 /* for what decode answers at once */
@@ -33,6 +34,18 @@ bool push_breaks(const struct push *p, const struct urccl_cqe *cqe)
 uint64_t push_data(enum push_entry what, const struct slot *s)
 {
 	return (uint64_t)what << 56 | (s ? s->index : 0);
+}
+
+void push_busy(struct push *p, int change)
+{
+	struct busy *busy = &p->first->tally.busy;
+
+	pthread_mutex_lock(p->lock);
+	if (change > 0)
+		busy_begin(busy, p->node.now);
+	else
+		busy_end(busy, p->node.now);
+	pthread_mutex_unlock(p->lock);
 }
 
 /* ---- setting up ---- */
@@ -85,6 +98,7 @@ static int make_hello(struct push *p, struct problem *why)
 	h->pages = p->cache.pages;
 	h->pull = p->o->pull;
 	h->verify = p->o->verify;
+	h->run = p->o->contexts > 1 ? (uint32_t)getpid() : 0;
 	if (urccl_advertise(p->node.ctx, p->post_region, 0, p->nslots * p->mailbox_bytes,
 			    URCCL_RIGHT_WRITE, 0, &h->mailbox) ||
 	    (p->o->pull && urccl_advertise(p->node.ctx, p->cache_region, 0, side_bytes(&p->cache),
@@ -129,7 +143,7 @@ static int open_slots(struct push *p, struct problem *why)
  */
 static int cache_fits(const struct push *p, struct problem *why)
 {
-	uint64_t len = side_bytes(&p->cache), room = memory_available();
+	uint64_t len = p->o->contexts * side_bytes(&p->cache), room = memory_available();
 
 	if (p->o->verify || p->o->pull || p->cache.memory.kind != MEMORY_HOST || len <= room)
 		return 0;
@@ -137,20 +151,31 @@ static int cache_fits(const struct push *p, struct problem *why)
 		       (double)len / (1u << 30), (double)room / (1u << 30));
 }
 
-static int push_open(struct push *p, const struct job *job, struct problem *why)
+/* The k-th context. */
+static void push_init(struct push *p, const struct job *job, uint32_t k, struct push *first,
+		      pthread_mutex_t *lock)
 {
-	struct node_config c = {.transport = job->o->transport, .listen = ""};
-
 	memset(p, 0, sizeof(*p));
 	p->node.epoll = p->node.timer = p->node.signals = -1;
 	p->job = job;
 	p->o = job->o;
-	p->nslots = job->o->parallel;
+	p->first = first;
+	p->lock = lock;
+	p->next = k;
+	p->nslots = (job->o->parallel + k) / job->o->contexts;
+}
+
+static int push_open(struct push *p, struct problem *why)
+{
+	const struct job *job = p->job;
+	struct node_config c = {.transport = job->o->transport, .listen = ""};
+
 	p->cache.shape = p->pool.shape = &job->shape;
 	p->cache.ranks = job->o->tp_prefill;
 	p->pool.ranks = job->o->tp_decode;
 	p->cache.memory = job->o->prefill;
-	p->cache.pages = (uint32_t)(job->o->cache_bytes / shape_page_bytes(&job->shape));
+	p->cache.pages =
+		(uint32_t)(job->o->cache_bytes / job->o->contexts / shape_page_bytes(&job->shape));
 	p->ndescs = layer_descs(&p->cache, &p->pool);
 	c.entries = ring_entries(p);
 	if (tally_open(&p->tally, job->o, &job->shape, job->trace.n))
@@ -410,7 +435,7 @@ static void stop(struct push *p, uint64_t *until)
 
 static void say_start(const struct push *p)
 {
-	if (p->o->quiet)
+	if (p->o->quiet || p != p->first)
 		return;
 	say("prefill replays %u requests of %s into decode's pool of %u pages", p->job->trace.n,
 	    p->o->trace ? p->o->trace : "the built-in trace", p->pool.pages);
@@ -423,8 +448,7 @@ static void replay(struct push *p)
 
 	say_start(p);
 	p->started = p->tally.start = p->node.now = now_ns();
-	p->cpu_start = process_cpu_ns();
-	while (!p->over && !((p->next == p->job->trace.n || p->stopping) && all_idle(p))) {
+	while (!p->over && !((p->next >= p->job->trace.n || p->stopping) && all_idle(p))) {
 		reap(p);
 		if (p->stopping)
 			stop(p, &until);
@@ -435,7 +459,35 @@ static void replay(struct push *p)
 		node_wait(&p->node, more ? 0 : next_time(p));
 	}
 	p->tally.end = now_ns();
-	p->tally.cpu_ns = process_cpu_ns() - p->cpu_start - p->fill_cpu;
+}
+
+static void *replay_thread(void *arg)
+{
+	replay(arg);
+	return NULL;
+}
+
+/* Each context by a thread of its own. */
+static void replay_all(struct push *all)
+{
+	uint64_t cpu = process_cpu_ns();
+	pthread_t threads[CONTEXTS_MAX];
+	uint32_t n = all->o->contexts, i;
+
+	for (i = 1; i < n; i++) {
+		if (pthread_create(&threads[i], NULL, replay_thread, &all[i])) {
+			push_fatal(all, "no thread for another context");
+			break;
+		}
+	}
+	n = i;
+	replay(all);
+	for (i = 1; i < n; i++)
+		pthread_join(threads[i], NULL);
+	cpu = process_cpu_ns() - cpu;
+	for (i = 0; i < n; i++)
+		cpu -= all[i].fill_cpu;
+	all->tally.cpu_ns = cpu;
 }
 
 /* In order: decode says what it did, then the connection ends. */
@@ -468,25 +520,67 @@ static int exit_status(const struct tally *t)
 	return t->failed || t->quiet < t->aborted ? EXIT_FAILED : t->status;
 }
 
-int push_run(const struct job *job, const void *to, uint32_t to_len)
+static int dial_all(struct push *all, const struct dial *dials, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < all->o->contexts; i++)
+		if (dial(&all[i], dials[i % n].to, dials[i % n].len))
+			return -1;
+	return 0;
+}
+
+/* In the first one's tally. */
+static void add_up(struct push *all)
+{
+	uint32_t i;
+
+	for (i = 0; i < all->o->contexts; i++) {
+		if (!all[i].over)
+			leave(&all[i]);
+		if (i)
+			tally_add(&all->tally, &all[i].tally);
+	}
+}
+
+static int push_all(struct push *all, const struct dial *dials, uint32_t n)
 {
 	struct problem why;
-	struct push p;
-	int status;
+	uint32_t i;
 
-	if (push_open(&p, job, &why)) {
-		say("%s", why.text);
-		push_close(&p);
-		return EXIT_FAILED;
+	for (i = 0; i < all->o->contexts; i++) {
+		if (push_open(&all[i], &why)) {
+			say("%s", why.text);
+			return EXIT_FAILED;
+		}
 	}
-	if (!dial(&p, to, to_len)) {
-		replay(&p);
-		if (!p.over)
-			leave(&p);
-		if (report_end(&p.tally))
-			p.tally.status = EXIT_FAILED;
+	if (dial_all(all, dials, n)) {
+		for (i = 1; i < all->o->contexts; i++)
+			tally_add(&all->tally, &all[i].tally);
+		return exit_status(&all->tally);
 	}
-	status = exit_status(&p.tally);
-	push_close(&p);
+	replay_all(all);
+	add_up(all);
+	if (report_end(&all->tally))
+		all->tally.status = EXIT_FAILED;
+	return exit_status(&all->tally);
+}
+
+int push_run(const struct job *job, const struct dial *dials, uint32_t n)
+{
+	struct push *all = calloc(job->o->contexts, sizeof(*all));
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	int status = EXIT_FAILED;
+	uint32_t i;
+
+	for (i = 0; all && i < job->o->contexts; i++)
+		push_init(&all[i], job, i, all, &lock);
+	if (all)
+		status = push_all(all, dials, n);
+	else
+		say("no memory for %u contexts", job->o->contexts);
+	for (i = 0; all && i < job->o->contexts; i++)
+		push_close(&all[i]);
+	free(all);
 	return status;
 }

@@ -3,6 +3,7 @@
 #ifndef PUSH_H
 #define PUSH_H
 
+#include <pthread.h>
 #include "proto.h"
 #include "report.h"
 
@@ -65,6 +66,8 @@ struct slot { /* one request under way */
 struct push {
 	const struct job *job;
 	const struct options *o;
+	struct push *first;    /* of several contexts, that each replay a share of the trace */
+	pthread_mutex_t *lock; /* of the first one's tally.busy */
 	struct node node;
 	struct urccl_peer peer;
 	struct side cache, pool; /* ours, and decode's as we know it */
@@ -79,10 +82,10 @@ struct push {
 	struct slot *slots;
 	uint32_t nslots, ndescs;
 	struct slot *computing;
-	uint32_t next; /* request of the trace */
+	uint32_t next; /* request of the trace; every contexts-th is ours */
 	uint64_t orders;
 	struct tally tally;
-	uint64_t cpu_start, fill_cpu; /* CPU time at the start, and what making page bytes took */
+	uint64_t fill_cpu; /* CPU time of making page bytes */
 	uint64_t started;
 	bool welcomed, lost, stopping, leaving, over;
 };
@@ -94,6 +97,9 @@ int push_fatal(struct push *p, const char *fmt, ...) __attribute__((format(print
 bool push_breaks(const struct push *p, const struct urccl_cqe *cqe);
 
 uint64_t push_data(enum push_entry what, const struct slot *s);
+
+/* A write begins (1) or ends (-1). */
+void push_busy(struct push *p, int change);
 
 /* ---- requests (push_request.c) ---- */
 

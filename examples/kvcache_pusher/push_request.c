@@ -118,7 +118,7 @@ bool request_next(struct push *p)
 	uint32_t npages;
 	struct slot *s;
 
-	if (p->stopping || p->next == p->job->trace.n)
+	if (p->stopping || p->next >= p->job->trace.n)
 		return false;
 	npages = tokens_pages(r->tokens, p->job->shape.page);
 	if (p->o->speed > 0)
@@ -127,13 +127,13 @@ bool request_next(struct push *p)
 		return false;
 	if (npages > p->pool.pages || npages > p->cache.pages) {
 		refuse(p, r);
-		p->next++;
+		p->next += p->o->contexts;
 		return true;
 	}
 	s = idle_slot(p);
 	if (!s || pool_take(&p->pages, npages, s->pages))
 		return false;
-	p->next++;
+	p->next += p->o->contexts;
 	slot_begin(p, s, r, due);
 	s->npages = npages;
 	ask(p, s);
@@ -300,7 +300,7 @@ static void write_layer(struct push *p, struct slot *s)
 	urccl_prep_write_paged(sqe, p->pool_remote, p->cache_region, descs, p->ndescs);
 	urccl_sqe_set_group(sqe, s->id);
 	urccl_sqe_set_data64(sqe, push_data(ENTRY_WRITE, s));
-	busy_begin(&p->tally.busy, p->node.now);
+	push_busy(p, 1);
 }
 
 static void tell_layer(struct push *p, struct slot *s)
@@ -416,7 +416,7 @@ static void maybe_end(struct push *p, struct slot *s)
 
 static void end_of_write(struct push *p, struct slot *s, const struct urccl_cqe *cqe)
 {
-	busy_end(&p->tally.busy, p->node.now);
+	push_busy(p, -1);
 	if (cqe->res < 0) {
 		write_failed(p, s, cqe);
 		return;

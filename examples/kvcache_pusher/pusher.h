@@ -84,6 +84,7 @@ struct options {
 	double abort_percent;
 	uint64_t requests; /* at most so many of the trace */
 	uint32_t parallel; /* requests of a pusher under way */
+	uint32_t contexts; /* of this end; --demo: of each */
 	bool pull, once, verify, json, quiet;
 };
 
@@ -115,6 +116,8 @@ struct side {
 	uint32_t ranks;
 	uint32_t pages;
 	uint8_t *base; /* NULL: it is the other end's */
+	bool is_file;  /* base is a view of the file fd */
+	int fd;
 	struct memory memory;
 	uint8_t *page; /* of memory of a GPU: a copy of one page of a rank, layer and plane */
 };
@@ -233,10 +236,14 @@ void pool_give_back(struct pool *pool, uint32_t *list);
 
 /* ---- one end (node.c) ---- */
 
+#define CONTEXTS_MAX 16u
+
 struct node {
 	struct urccl *ctx;
 	struct urccl_ring *ring;
+	struct node *next; /* another context that the same loop waits for; it has no descriptors */
 	int epoll, timer, signals;
+	int heard;	/* signals of the process that this loop has counted */
 	int interrupts; /* SIGINT and SIGTERM seen */
 	uint64_t now;	/* when the loop last looked */
 };
@@ -252,9 +259,11 @@ struct node_config {
 /* Bytes that the system can give without taking them from others; UINT64_MAX: it does not say. */
 uint64_t memory_available(void);
 int node_open(struct node *n, const struct node_config *c, struct problem *p);
+/* Opens n, for whose CQEs node_wait() of first waits, too. Close it before first. */
+int node_join(struct node *first, struct node *n, const struct node_config *c, struct problem *p);
 void node_close(struct node *n);
-/* Memory of the side's kind for its tensors, registered with one range each; rights 0: no peer
- * touches it. */
+/* Memory of the side's kind for its tensors, registered with one range each in the context of n,
+ * after all that join it have; rights 0: no peer touches it. */
 int node_cache(struct node *n, struct side *s, bool is_decode, uint32_t rights,
 	       struct urccl_region *region, struct problem *p);
 /* Registers them once more: a region that can be taken back without the first. */
@@ -292,13 +301,21 @@ struct job {
 	struct trace trace; /* push and demo */
 };
 
-/* Returns an exit status. ready: where the dialling blob is written once it listens, -1:
- * nowhere. */
+/* A context to dial: text or a blob for CONNECT. */
+struct dial {
+	uint32_t len;
+	char to[URCCL_METADATA_MAX];
+};
+
+/* "HOST:PORT", of context k: the ports follow each other, and port 0 is any. */
+void address_of(const char *address, uint32_t k, struct dial *dial);
+/* Returns an exit status. ready: where a struct dial of each context is written once all listen,
+ * -1: nowhere. */
 int serve_run(const struct job *job, int ready);
 /* How many requests may be under way at most. */
 uint32_t push_requests_max(const struct shape *s);
-/* to: text or blob for CONNECT. */
-int push_run(const struct job *job, const void *to, uint32_t to_len);
+/* n: contexts of decode. */
+int push_run(const struct job *job, const struct dial *dials, uint32_t n);
 int demo_run(const struct job *job);
 
 #endif

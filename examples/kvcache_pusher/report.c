@@ -15,14 +15,17 @@ void say(const char *fmt, ...)
 {
 	va_list ap;
 
-	if (bar_is_drawn)
+	flockfile(stderr);
+	if (bar_is_drawn) {
 		fputs("\r\033[K", stderr);
-	bar_is_drawn = false;
+		bar_is_drawn = false;
+	}
 	va_start(ap, fmt);
 	fputs("kvcache_pusher: ", stderr);
 	vfprintf(stderr, fmt, ap);
 	fputc('\n', stderr);
 	va_end(ap);
+	funlockfile(stderr);
 }
 
 int tally_open(struct tally *t, const struct options *o, const struct shape *s, uint32_t total)
@@ -46,6 +49,51 @@ void tally_close(struct tally *t)
 	free(t->exposed.ns);
 	free(t->whole.ns);
 	memset(t, 0, sizeof(*t));
+}
+
+static void times_add(struct times *t, const struct times *other)
+{
+	memcpy(t->ns + t->n, other->ns, other->n * sizeof(*t->ns));
+	t->n += other->n;
+}
+
+/* CPU time is of decode's process, and reads of several contexts are in flight together. */
+static void stats_add(struct msg_stats *s, const struct msg_stats *other)
+{
+	s->cpu_ns = other->cpu_ns > s->cpu_ns ? other->cpu_ns : s->cpu_ns;
+	s->read_ns = other->read_ns > s->read_ns ? other->read_ns : s->read_ns;
+	s->verify_ns += other->verify_ns;
+	s->checked += other->checked;
+	s->wrong += other->wrong;
+	s->evicted += other->evicted;
+	s->read_bytes += other->read_bytes;
+	s->path |= other->path;
+	s->transports |= other->transports;
+	s->beside |= other->beside;
+}
+
+void tally_add(struct tally *t, const struct tally *other)
+{
+	t->done += other->done;
+	t->wrong += other->wrong;
+	t->aborted += other->aborted;
+	t->quiet += other->quiet;
+	t->failed += other->failed;
+	memcpy(t->refused + t->nrefused, other->refused, other->nrefused * sizeof(*t->refused));
+	t->nrefused += other->nrefused;
+	t->cancelled += other->cancelled;
+	t->blocks_sent += other->blocks_sent;
+	t->blocks_reused += other->blocks_reused;
+	t->bytes += other->bytes;
+	times_add(&t->exposed, &other->exposed);
+	times_add(&t->whole, &other->whole);
+	t->end = other->end > t->end ? other->end : t->end;
+	t->path |= other->path;
+	t->transports |= other->transports;
+	stats_add(&t->decode, &other->decode);
+	t->have_stats &= other->have_stats;
+	t->interrupted |= other->interrupted;
+	t->status = other->status > t->status ? other->status : t->status;
 }
 
 void tally_path(uint32_t *path, uint32_t *transports, uint32_t cqe_path)
@@ -154,7 +202,8 @@ void report_progress(struct tally *t, uint64_t now)
 	int wide, len;
 	double busy;
 
-	if (t->o->quiet || t->o->json || now - t->drawn < NSEC / 10)
+	/* Several contexts count apart until the end. */
+	if (t->o->quiet || t->o->json || t->o->contexts > 1 || now - t->drawn < NSEC / 10)
 		return;
 	t->drawn = now;
 	wide = columns();
@@ -241,6 +290,9 @@ static void print_table(const struct tally *t)
 	if (unfinished(t))
 		printf(", %u not finished", unfinished(t));
 	printf("%s\n", t->interrupted ? " (interrupted)" : "");
+	if (t->o->contexts > 1)
+		printf("  contexts        %u of prefill, with a thread and a share of the requests each\n",
+		       t->o->contexts);
 	if (t->aborted)
 		printf("  aborted         %u in mid-transfer, %llu writes cancelled, %u with proof that nothing more lands\n",
 		       t->aborted, (unsigned long long)t->cancelled, t->quiet);
@@ -373,6 +425,7 @@ static void print_json(const struct tally *t)
 	add_count(blocks, "reused", t->blocks_reused);
 	add_count(blocks, "evicted", t->decode.evicted);
 	json_object_object_add(o, "mode", json_object_new_string(t->o->pull ? "pull" : "push"));
+	add_count(o, "contexts", t->o->contexts);
 	json_object_object_add(o, "shape", shape_json(t));
 	json_object_object_add(o, "requests", requests_json(t));
 	json_object_object_add(o, "blocks", blocks);

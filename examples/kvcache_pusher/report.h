@@ -36,6 +36,8 @@ struct tally {
 
 int tally_open(struct tally *t, const struct options *o, const struct shape *s, uint32_t total);
 void tally_close(struct tally *t);
+/* Adds what another context counted, which replayed other requests at the same time. */
+void tally_add(struct tally *t, const struct tally *other);
 void tally_path(uint32_t *path, uint32_t *transports, uint32_t cqe_path);
 
 /* Draws the bar, if stderr is a terminal that can, at most ten times a second. */

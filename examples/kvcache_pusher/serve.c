@@ -19,20 +19,32 @@ bool serve_breaks(const struct pusher *p, const struct urccl_cqe *cqe)
 
 /* ---- opening ---- */
 
-static int write_metadata(const struct serve *s, int ready, struct problem *why)
+static int write_metadata(struct serve *s, int ready, struct problem *why)
 {
-	char blob[URCCL_METADATA_MAX];
-	int len = urccl_metadata(s->node.ctx, blob, sizeof(blob));
+	uint32_t contexts = s->o->contexts, i;
+	struct dial dials[CONTEXTS_MAX];
+	const char *bytes = (const char *)dials;
+	size_t len = contexts * sizeof(*dials);
 	FILE *f;
 
-	if (len < 0)
-		return problem(why, "cannot say how to be dialled: %s", urccl_errmsg());
-	if (ready >= 0 && write(ready, blob, (size_t)len) != len)
+	memset(dials, 0, sizeof(dials));
+	for (i = 0; i < contexts; i++) {
+		int n = urccl_metadata(serve_node(s, i)->ctx, dials[i].to, sizeof(dials[i].to));
+
+		if (n < 0)
+			return problem(why, "cannot say how to be dialled: %s", urccl_errmsg());
+		dials[i].len = (uint32_t)n;
+	}
+	if (ready >= 0 && write(ready, bytes, len) != (ssize_t)len)
 		return problem(why, "cannot tell the pusher how to dial");
 	if (!s->o->metadata)
 		return 0;
+	if (contexts == 1) {
+		bytes = dials->to;
+		len = dials->len;
+	}
 	f = fopen(s->o->metadata, "we");
-	if (!f || fwrite(blob, 1, (size_t)len, f) != (size_t)len || fclose(f))
+	if (!f || fwrite(bytes, 1, len, f) != len || fclose(f))
 		return problem(why, "%s: cannot be written: %s", s->o->metadata, strerror(errno));
 	return 0;
 }
@@ -56,13 +68,48 @@ static void say_ready(const struct serve *s)
  * are lost. */
 static void start_listening(struct serve *s)
 {
-	struct urccl_sqe *sqe = node_sqe(&s->node);
+	uint32_t i;
 
-	urccl_prep_accept(sqe);
-	urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH);
-	urccl_sqe_set_data64(sqe, serve_data(SENTRY_ACCEPT, NULL, 0));
 	s->reserved = 1 + SERVE_DOOR;
-	urccl_submit(s->node.ring);
+	for (i = 0; i < s->o->contexts; i++) {
+		struct urccl_sqe *sqe = node_sqe(serve_node(s, i));
+
+		urccl_prep_accept(sqe);
+		urccl_sqe_add_flags(sqe, URCCL_SQE_WATCH);
+		urccl_sqe_set_data64(sqe, serve_data(SENTRY_ACCEPT, NULL, 0));
+		urccl_submit(serve_node(s, i)->ring);
+	}
+}
+
+static int open_contexts(struct serve *s, struct node_config *c, struct problem *why)
+{
+	struct dial at;
+	uint32_t i;
+
+	for (i = 1; i < s->o->contexts; i++)
+		serve_node(s, i)->epoll = serve_node(s, i)->timer = serve_node(s, i)->signals = -1;
+	if (node_open(&s->node, c, why))
+		return -1;
+	for (i = 1; i < s->o->contexts; i++) {
+		address_of(s->o->address, i, &at);
+		c->listen = at.to;
+		if (node_join(&s->node, serve_node(s, i), c, why))
+			return -1;
+	}
+	if (node_cache(&s->node, &s->side, true, POOL_RIGHTS, &s->region[0], why))
+		return -1;
+	for (i = 1; i < s->o->contexts; i++)
+		if (node_register(serve_node(s, i), &s->side, POOL_RIGHTS, &s->region[i]))
+			return problem(why, "cannot register the pool: %s", urccl_errmsg());
+	return 0;
+}
+
+static void close_contexts(struct serve *s)
+{
+	uint32_t i;
+
+	for (i = s->o->contexts; i--;)
+		node_close(serve_node(s, i));
 }
 
 static int serve_open(struct serve *s, const struct job *job, int ready, struct problem *why)
@@ -83,8 +130,7 @@ static int serve_open(struct serve *s, const struct job *job, int ready, struct 
 	s->side.ranks = job->o->tp_decode;
 	s->side.memory = job->o->decode;
 	s->side.pages = (uint32_t)(job->o->pool_bytes / shape_page_bytes(&job->shape));
-	if (node_open(&s->node, &c, why) ||
-	    node_cache(&s->node, &s->side, true, POOL_RIGHTS, &s->region, why))
+	if (open_contexts(s, &c, why))
 		return -1;
 	if (pool_open(&s->pool, s->side.pages))
 		return problem(why, "no memory for a pool of %u pages", s->side.pages);
@@ -165,7 +211,7 @@ static int open_post(struct serve *s, struct pusher *p)
 			return -1;
 	}
 	range.addr = (uint64_t)(uintptr_t)p->post;
-	return urccl_register(s->node.ctx, &range, 1, URCCL_RIGHT_WRITE, &p->post_region);
+	return urccl_register(p->node->ctx, &range, 1, URCCL_RIGHT_WRITE, &p->post_region);
 }
 
 static int exchange_adverts(struct serve *s, struct pusher *p)
@@ -177,33 +223,32 @@ static int exchange_adverts(struct serve *s, struct pusher *p)
 	w->memory = s->side.memory.kind;
 	w->gpu = s->side.memory.gpu;
 	w->ask_bytes = p->question_bytes;
-	if (node_register(&s->node, &s->side, POOL_RIGHTS, &p->pool_region) ||
-	    urccl_advertise(s->node.ctx, p->pool_region, 0, side_bytes(&s->side), POOL_RIGHTS, 0,
+	if (node_register(p->node, &s->side, POOL_RIGHTS, &p->pool_region) ||
+	    urccl_advertise(p->node->ctx, p->pool_region, 0, side_bytes(&s->side), POOL_RIGHTS, 0,
 			    &w->pool) ||
-	    urccl_advertise(s->node.ctx, p->post_region, 0, p->nslots * p->question_bytes,
+	    urccl_advertise(p->node->ctx, p->post_region, 0, p->nslots * p->question_bytes,
 			    URCCL_RIGHT_WRITE, 0, &w->asks) ||
-	    urccl_import(s->node.ctx, p->peer, &p->hello.mailbox, 1, &p->mailbox))
+	    urccl_import(p->node->ctx, p->peer, &p->hello.mailbox, 1, &p->mailbox))
 		return -1;
 	return p->hello.pull
-		       ? urccl_import(s->node.ctx, p->peer, &p->hello.cache, 1, &p->remote_cache)
+		       ? urccl_import(p->node->ctx, p->peer, &p->hello.cache, 1, &p->remote_cache)
 		       : 0;
 }
 
 /* A word to the pusher as a whole. */
-static void send_word(struct serve *s, struct pusher *p, enum message what, const void *payload,
-		      uint32_t len)
+static void send_word(struct pusher *p, enum message what, const void *payload, uint32_t len)
 {
-	node_note(&s->node, p->peer, tag_make(what, 0, 0), payload, len,
+	node_note(p->node, p->peer, tag_make(what, 0, 0), payload, len,
 		  serve_data(SENTRY_WORD, p, 0));
 	p->inflight++;
 }
 
-static void refuse(struct serve *s, struct pusher *p, const char *why)
+static void refuse(struct pusher *p, const char *why)
 {
 	say("pusher %u (%s) is refused: %s", p->number, p->address, why);
 	p->refused = true;
 	snprintf(p->word.refusal.text, sizeof(p->word.refusal.text), "%.255s", why);
-	send_word(s, p, MSG_REFUSAL, &p->word, (uint32_t)strlen(p->word.refusal.text));
+	send_word(p, MSG_REFUSAL, &p->word, (uint32_t)strlen(p->word.refusal.text));
 }
 
 static uint64_t cpu_without_checking(const struct serve *s)
@@ -219,6 +264,8 @@ static void beside_others(struct serve *s, struct pusher *p)
 	for (i = 0; i < SERVE_PUSHERS; i++) {
 		struct pusher *q = s->pushers[i];
 
+		if (q && q->hello.run && q->hello.run == p->hello.run)
+			continue;
 		if (!q || q == p || q->refused || q->lost || q->said_bye)
 			continue;
 		p->stats.beside = q->stats.beside = 1;
@@ -232,7 +279,7 @@ static void welcome(struct serve *s, struct pusher *p, const void *hello, uint32
 	memcpy(&p->hello, hello, len < sizeof(p->hello) ? len : sizeof(p->hello));
 	if (judge_hello(s, &p->hello, len, &why)) {
 		p->hello.pull = 0;
-		refuse(s, p, why.text);
+		refuse(p, why.text);
 		return;
 	}
 	p->cache.shape = &s->job->shape;
@@ -240,22 +287,23 @@ static void welcome(struct serve *s, struct pusher *p, const void *hello, uint32
 	p->cache.pages = p->hello.pages;
 	p->ndescs = layer_descs(&s->side, &p->cache);
 	if (open_post(s, p) || exchange_adverts(s, p)) {
-		refuse(s, p, "decode has no memory for it, or its adverts are no good");
+		refuse(p, "decode has no memory for it, or its adverts are no good");
 		return;
 	}
 	s->reserved += entries_needed(s, &p->hello) - p->reserved;
 	p->reserved = entries_needed(s, &p->hello);
 	p->cpu_start = cpu_without_checking(s);
 	beside_others(s, p);
-	send_word(s, p, MSG_WELCOME, &p->word, sizeof(p->word.welcome));
+	send_word(p, MSG_WELCOME, &p->word, sizeof(p->word.welcome));
 	if (!s->o->quiet)
 		say("pusher %u (%s) %ss, %u requests at a time", p->number, p->address,
 		    p->hello.pull ? "offer" : "pushe", p->nslots);
 }
 
-static void got_peer(struct serve *s, const struct urccl_cqe *cqe)
+static void got_peer(struct serve *s, uint32_t context, const struct urccl_cqe *cqe)
 {
 	struct urccl_peer_info info = {.size = sizeof(info)};
+	struct node *node = serve_node(s, context);
 	struct pusher *p = NULL;
 	uint32_t i;
 
@@ -264,7 +312,7 @@ static void got_peer(struct serve *s, const struct urccl_cqe *cqe)
 	if (i < SERVE_PUSHERS && s->reserved + 2 <= SERVE_ENTRIES)
 		p = calloc(1, sizeof(*p));
 	if (!p) {
-		door_refuse(s, (struct urccl_peer){cqe->peer});
+		door_refuse(s, context, (struct urccl_peer){cqe->peer});
 		return;
 	}
 	s->pushers[i] = p;
@@ -272,12 +320,14 @@ static void got_peer(struct serve *s, const struct urccl_cqe *cqe)
 	p->index = i;
 	p->number = ++s->came;
 	p->unquiet = NO_BLOCK;
+	p->context = context;
+	p->node = node;
 	p->peer.id = cqe->peer;
 	p->reserved = 2;
 	s->reserved += p->reserved;
-	if (!urccl_get_peer_info(s->node.ctx, p->peer, &info))
+	if (!urccl_get_peer_info(node->ctx, p->peer, &info))
 		memcpy(p->address, info.address, sizeof(p->address));
-	welcome(s, p, urccl_cqe_note(s->node.ring, cqe), (uint32_t)cqe->res);
+	welcome(s, p, urccl_cqe_note(node->ring, cqe), (uint32_t)cqe->res);
 }
 
 /* ---- pushers that leave ---- */
@@ -288,7 +338,7 @@ static void pusher_free(struct serve *s, struct pusher *p)
 
 	for (i = 0; p->fills && i < p->nslots; i++)
 		fill_close(&p->fills[i]);
-	if (p->post_region.id && urccl_unregister(s->node.ctx, p->post_region))
+	if (p->post_region.id && urccl_unregister(p->node->ctx, p->post_region))
 		say("pusher %u: its mailbox cannot be taken back: %s", p->number, urccl_errmsg());
 	else
 		free(p->post);
@@ -301,7 +351,7 @@ static void pusher_free(struct serve *s, struct pusher *p)
 }
 
 /* When nothing of it is in flight any more, its handle goes back. */
-static void maybe_close(struct serve *s, struct pusher *p)
+static void maybe_close(struct pusher *p)
 {
 	struct urccl_sqe *sqe;
 
@@ -309,21 +359,21 @@ static void maybe_close(struct serve *s, struct pusher *p)
 		return;
 	p->closing = true;
 	if (p->mailbox.id)
-		urccl_unimport(s->node.ctx, p->mailbox);
+		urccl_unimport(p->node->ctx, p->mailbox);
 	if (p->remote_cache.id)
-		urccl_unimport(s->node.ctx, p->remote_cache);
-	sqe = node_sqe(&s->node);
+		urccl_unimport(p->node->ctx, p->remote_cache);
+	sqe = node_sqe(p->node);
 	urccl_prep_close(sqe, p->peer);
 	urccl_sqe_set_data64(sqe, serve_data(SENTRY_CLOSE, p, 0));
 }
 
-static void take_back(struct serve *s, struct pusher *p)
+static void take_back(struct pusher *p)
 {
 	struct urccl_sqe *sqe;
 
 	if (!p->pool_region.id)
 		return;
-	sqe = node_sqe(&s->node);
+	sqe = node_sqe(p->node);
 	urccl_prep_unregister(sqe, p->pool_region);
 	urccl_sqe_set_data64(sqe, serve_data(SENTRY_TAKE_BACK, p, 0));
 	p->inflight++;
@@ -333,13 +383,13 @@ static void taken_back(struct serve *s, struct pusher *p, const struct urccl_cqe
 {
 	/* It is frozen and has the memory: again, where others may want it. */
 	if (cqe->res == -ETIMEDOUT && !s->over && !s->o->once) {
-		take_back(s, p);
+		take_back(p);
 		return;
 	}
 	if (cqe->res < 0) {
 		say("pusher %u: the pool cannot be taken back from it, and what it had of it stays "
 		    "unused: %s",
-		    p->number, node_explain(&s->node, cqe));
+		    p->number, node_explain(p->node, cqe));
 		return;
 	}
 	pool_give_back(&s->pool, &p->unquiet);
@@ -353,11 +403,11 @@ static void pusher_gone(struct serve *s, struct pusher *p)
 	p->lost = true;
 	for (i = 0; p->fills && i < p->nslots; i++)
 		fill_lost(s, p, &p->fills[i]);
-	take_back(s, p);
+	take_back(p);
 	s->pages_back = true;
 	s->done += p->done;
 	s->aborted += p->aborted;
-	maybe_close(s, p);
+	maybe_close(p);
 }
 
 void serve_drop(struct serve *s, struct pusher *p, const char *why)
@@ -379,7 +429,7 @@ static void got_lost(struct serve *s, struct pusher *p, const struct urccl_cqe *
 		under_way += p->fills[i].state != JOB_IDLE;
 	if (cqe->res < 0)
 		say("pusher %u (%s) has vanished with %u requests under way: %s", p->number,
-		    p->address, under_way, node_explain(&s->node, cqe));
+		    p->address, under_way, node_explain(p->node, cqe));
 	else if (!p->said_bye && !p->refused)
 		say("pusher %u (%s) has left with %u requests under way", p->number, p->address,
 		    under_way);
@@ -397,15 +447,16 @@ static void got_bye(struct serve *s, struct pusher *p)
 	p->said_bye = true;
 	p->stats.cpu_ns = cpu_without_checking(s) - p->cpu_start;
 	p->stats.read_ns = p->busy.total;
-	send_word(s, p, MSG_STATS, &p->stats, sizeof(p->stats));
+	send_word(p, MSG_STATS, &p->stats, sizeof(p->stats));
 }
 
-static struct pusher *find(struct serve *s, uint32_t peer)
+static struct pusher *find(struct serve *s, uint32_t context, uint32_t peer)
 {
 	uint32_t i;
 
 	for (i = 0; i < SERVE_PUSHERS; i++)
-		if (s->pushers[i] && s->pushers[i]->peer.id == peer && !s->pushers[i]->closing)
+		if (s->pushers[i] && s->pushers[i]->context == context &&
+		    s->pushers[i]->peer.id == peer && !s->pushers[i]->closing)
 			return s->pushers[i];
 	return NULL;
 }
@@ -425,19 +476,19 @@ static void got_note(struct serve *s, struct pusher *p, const struct urccl_cqe *
 		got_bye(s, p);
 	else if (slot < p->nslots && what != MSG_BYE)
 		fill_note(s, p, &p->fills[slot], what, tag_id(cqe->tag),
-			  urccl_cqe_note(s->node.ring, cqe), (uint32_t)cqe->res);
+			  urccl_cqe_note(p->node->ring, cqe), (uint32_t)cqe->res);
 	else
 		serve_drop(s, p, "it said something that is not of this protocol");
 }
 
-static void got_end(struct serve *s, const struct urccl_cqe *cqe)
+static void got_end(struct serve *s, uint32_t context, const struct urccl_cqe *cqe)
 {
 	enum serve_entry what = (enum serve_entry)(cqe->user_data >> 56);
 	struct pusher *p;
 
 	if (what == SENTRY_ACCEPT) {
 		if (!s->over)
-			say("cannot listen: %s", node_explain(&s->node, cqe));
+			say("cannot listen: %s", node_explain(serve_node(s, context), cqe));
 		s->vanished++;
 		s->over = true;
 		return;
@@ -457,27 +508,28 @@ static void got_end(struct serve *s, const struct urccl_cqe *cqe)
 	else if (what != SENTRY_WORD)
 		fill_end_of_entry(s, p, &p->fills[cqe->user_data & 0xffffff], what, cqe);
 	else if (cqe->res < 0 && !p->said_bye && !serve_breaks(p, cqe))
-		serve_drop(s, p, node_explain(&s->node, cqe));
-	maybe_close(s, p);
+		serve_drop(s, p, node_explain(p->node, cqe));
+	maybe_close(p);
 }
 
-static void reap(struct serve *s)
+static void reap(struct serve *s, uint32_t context)
 {
+	struct urccl_ring *ring = serve_node(s, context)->ring;
 	struct urccl_cqe *cqe;
 
-	while ((cqe = urccl_peek_cqe(s->node.ring))) {
+	while ((cqe = urccl_peek_cqe(ring))) {
 		uint32_t kind = urccl_cqe_kind(cqe);
-		struct pusher *p = kind == URCCL_KIND_OP ? NULL : find(s, cqe->peer);
+		struct pusher *p = kind == URCCL_KIND_OP ? NULL : find(s, context, cqe->peer);
 
 		if (kind == URCCL_KIND_PEER)
-			got_peer(s, cqe);
+			got_peer(s, context, cqe);
 		else if (kind == URCCL_KIND_NOTE && p)
 			got_note(s, p, cqe);
 		else if (kind == URCCL_KIND_LOST && p)
 			got_lost(s, p, cqe);
 		else if (kind == URCCL_KIND_OP && !(cqe->flags & URCCL_CQE_MORE))
-			got_end(s, cqe);
-		urccl_cqe_seen(s->node.ring, cqe);
+			got_end(s, context, cqe);
+		urccl_cqe_seen(ring, cqe);
 	}
 }
 
@@ -516,7 +568,7 @@ static int serve_close(struct serve *s)
 	}
 	res = summary(s);
 	/* Ends the connections; after it nobody touches the pushers' memory. */
-	node_close(&s->node);
+	close_contexts(s);
 	for (i = 0; i < SERVE_PUSHERS; i++) {
 		struct pusher *p = s->pushers[i];
 		uint32_t k;
@@ -538,16 +590,18 @@ int serve_run(const struct job *job, int ready)
 {
 	struct problem why;
 	struct serve s;
+	uint32_t i;
 	bool more;
 	int status;
 
 	if (serve_open(&s, job, ready, &why)) {
 		say("%s", why.text);
-		node_close(&s.node);
+		close_contexts(&s);
 		return EXIT_FAILED;
 	}
 	while (!s.over && !s.node.interrupts) {
-		reap(&s);
+		for (i = 0; i < job->o->contexts; i++)
+			reap(&s, i);
 		if (s.pages_back)
 			fills_retry(&s);
 		more = fills_check(&s);

@@ -22,7 +22,7 @@ enum job_state {
 };
 
 /* What an entry is, in the top byte of its user_data; then the pusher and the slot, or (NO_PLACE,
- * SHUT) the peer's handle. */
+ * SHUT) the context and the peer's handle. */
 enum serve_entry {
 	SENTRY_ACCEPT = 1,
 	SENTRY_WORD,
@@ -58,6 +58,8 @@ struct fill { /* one request that fills pages here */
 
 struct pusher {
 	uint32_t index, number; /* in the table; of all that ever came, from 1 */
+	uint32_t context;	/* that it dialled */
+	struct node *node;
 	struct urccl_peer peer;
 	char address[64];
 	struct msg_hello hello;
@@ -90,15 +92,16 @@ struct pusher {
 struct serve {
 	const struct job *job;
 	const struct options *o;
-	struct node node;
+	struct node node, more[CONTEXTS_MAX - 1]; /* contexts, of one loop */
 	struct side side; /* the pool */
-	struct urccl_region region;
+	struct urccl_region region[CONTEXTS_MAX];
 	struct pool pool;
 	struct pusher *pushers[SERVE_PUSHERS];
 	uint32_t npushers, came;
 	uint32_t reserved; /* entries promised to pushers, and those of the door */
 	uint32_t at_door;
-	uint32_t *door_queue, door_waits, door_max; /* handles of those behind them */
+	uint64_t *door_queue; /* user_data of those behind them */
+	uint32_t door_waits, door_max;
 	uint64_t orders;
 	uint64_t checked, wrong, verify_cpu;
 	uint32_t done, aborted, vanished;
@@ -111,15 +114,20 @@ void serve_drop(struct serve *s, struct pusher *p, const char *why);
 /* The entry failed because the connection broke: LOST follows and says so. */
 bool serve_breaks(const struct pusher *p, const struct urccl_cqe *cqe);
 uint64_t serve_data(enum serve_entry what, const struct pusher *p, uint32_t slot);
-static inline uint64_t serve_door_data(enum serve_entry what, uint32_t peer)
+static inline uint64_t serve_door_data(enum serve_entry what, uint32_t context, uint32_t peer)
 {
-	return (uint64_t)what << 56 | peer;
+	return (uint64_t)what << 56 | (uint64_t)context << 32 | peer;
+}
+
+static inline struct node *serve_node(struct serve *s, uint32_t context)
+{
+	return context ? &s->more[context - 1] : &s->node;
 }
 
 /* ---- no place (serve_door.c) ---- */
 
 /* Tells it so, and gives its handle back. */
-void door_refuse(struct serve *s, struct urccl_peer peer);
+void door_refuse(struct serve *s, uint32_t context, struct urccl_peer peer);
 /* NO_PLACE or SHUT. */
 void door_end_of_entry(struct serve *s, const struct urccl_cqe *cqe);
 

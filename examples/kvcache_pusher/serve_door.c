@@ -9,16 +9,22 @@
 
 static const char full[] = "decode is full: come again when one of its pushers has left";
 
-static void tell(struct serve *s, uint32_t peer)
+static struct node *door_node(struct serve *s, uint64_t data)
 {
-	s->at_door++;
-	node_note(&s->node, (struct urccl_peer){peer}, tag_make(MSG_REFUSAL, 0, 0), full,
-		  (uint32_t)strlen(full), serve_door_data(SENTRY_NO_PLACE, peer));
+	return serve_node(s, data >> 32 & 0xff);
 }
 
-static void wait_at(struct serve *s, uint32_t peer)
+static void tell(struct serve *s, uint64_t data)
 {
-	uint32_t max = s->door_max ? 2 * s->door_max : SERVE_DOOR, *queue = s->door_queue;
+	s->at_door++;
+	node_note(door_node(s, data), (struct urccl_peer){(uint32_t)data},
+		  tag_make(MSG_REFUSAL, 0, 0), full, (uint32_t)strlen(full), data);
+}
+
+static void wait_at(struct serve *s, uint64_t data)
+{
+	uint32_t max = s->door_max ? 2 * s->door_max : SERVE_DOOR;
+	uint64_t *queue = s->door_queue;
 
 	if (s->door_waits == s->door_max) {
 		queue = realloc(s->door_queue, max * sizeof(*queue));
@@ -29,31 +35,32 @@ static void wait_at(struct serve *s, uint32_t peer)
 		s->door_queue = queue;
 		s->door_max = max;
 	}
-	queue[s->door_waits++] = peer;
+	queue[s->door_waits++] = data;
 }
 
-void door_refuse(struct serve *s, struct urccl_peer peer)
+void door_refuse(struct serve *s, uint32_t context, struct urccl_peer peer)
 {
+	uint64_t data = serve_door_data(SENTRY_NO_PLACE, context, peer.id);
 	struct urccl_peer_info info = {.size = sizeof(info)};
 
-	urccl_get_peer_info(s->node.ctx, peer, &info);
+	urccl_get_peer_info(serve_node(s, context)->ctx, peer, &info);
 	say("pusher %u (%s) is refused: no place beside %u", ++s->came, info.address, s->npushers);
 	s->vanished++;
 	if (s->at_door < SERVE_DOOR)
-		tell(s, peer.id);
+		tell(s, data);
 	else
-		wait_at(s, peer.id);
+		wait_at(s, data);
 }
 
 void door_end_of_entry(struct serve *s, const struct urccl_cqe *cqe)
 {
-	uint32_t peer = (uint32_t)cqe->user_data;
+	uint32_t peer = (uint32_t)cqe->user_data, context = cqe->user_data >> 32 & 0xff;
 	struct urccl_sqe *sqe;
 
 	if (cqe->user_data >> 56 == SENTRY_NO_PLACE) {
-		sqe = node_sqe(&s->node);
+		sqe = node_sqe(door_node(s, cqe->user_data));
 		urccl_prep_close(sqe, (struct urccl_peer){peer});
-		urccl_sqe_set_data64(sqe, serve_door_data(SENTRY_SHUT, peer));
+		urccl_sqe_set_data64(sqe, serve_door_data(SENTRY_SHUT, context, peer));
 		return;
 	}
 	s->at_door--;

@@ -35,7 +35,7 @@ static void begin_entry(struct pusher *p, struct fill *f)
 	p->inflight++;
 }
 
-static void answer(struct serve *s, struct pusher *p, struct fill *f, enum verdict verdict)
+static void answer(struct pusher *p, struct fill *f, enum verdict verdict)
 {
 	f->state = JOB_ANSWERED;
 	f->answer.verdict = verdict;
@@ -43,7 +43,7 @@ static void answer(struct serve *s, struct pusher *p, struct fill *f, enum verdi
 	p->done += verdict == VERDICT_RIGHT;
 	p->wrong += verdict == VERDICT_WRONG;
 	p->aborted += verdict == VERDICT_ABORTED;
-	node_note(&s->node, p->peer, tag_make(MSG_ANSWER, f->index, f->id), &f->answer,
+	node_note(p->node, p->peer, tag_make(MSG_ANSWER, f->index, f->id), &f->answer,
 		  sizeof(f->answer), serve_data(SENTRY_ANSWER, p, f->index));
 	begin_entry(p, f);
 }
@@ -71,7 +71,7 @@ static void all_there(struct serve *s, struct pusher *p, struct fill *f)
 		return;
 	}
 	put_pages(s, f, true);
-	answer(s, p, f, VERDICT_RIGHT);
+	answer(p, f, VERDICT_RIGHT);
 }
 
 /* ---- questions ---- */
@@ -146,7 +146,7 @@ static void make_table(const struct serve *s, struct fill *f, uint8_t *at)
 static void write_table(struct serve *s, struct pusher *p, struct fill *f)
 {
 	uint8_t *at = p->post + p->nslots * p->question_bytes + f->index * p->table_bytes;
-	struct urccl_sqe *sqe = node_sqe(&s->node);
+	struct urccl_sqe *sqe = node_sqe(p->node);
 
 	make_table(s, f, at);
 	urccl_prep_write(sqe, p->mailbox, at,
@@ -154,7 +154,7 @@ static void write_table(struct serve *s, struct pusher *p, struct fill *f)
 			 f->index * table_bytes(p->hello.pages));
 	urccl_sqe_set_region(sqe, p->post_region);
 	urccl_sqe_set_class(sqe, URCCL_CLASS_LATENCY);
-	urccl_sqe_set_notify(s->node.ring, sqe, tag_make(MSG_TABLE, f->index, f->id), NULL, 0);
+	urccl_sqe_set_notify(p->node->ring, sqe, tag_make(MSG_TABLE, f->index, f->id), NULL, 0);
 	urccl_sqe_set_data64(sqe, serve_data(SENTRY_TABLE, p, f->index));
 	begin_entry(p, f);
 	f->state = JOB_FILLING;
@@ -224,10 +224,11 @@ static void read_layers(struct serve *s, struct pusher *p, struct fill *f, uint3
 {
 	while (f->asked < ready) {
 		struct urccl_paged *descs = f->descs + (uint64_t)f->asked * p->ndescs;
-		struct urccl_sqe *sqe = node_sqe(&s->node);
+		struct urccl_sqe *sqe = node_sqe(p->node);
 
 		layer_fill(&s->side, &p->cache, f->asked++, f->nget, f->dst, f->src, descs);
-		urccl_prep_read_paged(sqe, p->remote_cache, s->region, descs, p->ndescs);
+		urccl_prep_read_paged(sqe, p->remote_cache, s->region[p->context], descs,
+				      p->ndescs);
 		urccl_sqe_set_group(sqe, f->id);
 		urccl_sqe_set_data64(sqe, serve_data(SENTRY_READ, p, f->index));
 		busy_begin(&p->busy, s->node.now);
@@ -241,9 +242,9 @@ static void reads_ended(struct serve *s, struct pusher *p, struct fill *f)
 		put_pages(s, f, false);
 		f->state = JOB_IDLE;
 		if (!p->lost)
-			answer(s, p, f, f->aborted ? VERDICT_ABORTED : VERDICT_FAILED);
+			answer(p, f, f->aborted ? VERDICT_ABORTED : VERDICT_FAILED);
 	} else if (f->fetched == s->job->shape.layers) {
-		node_note(&s->node, p->peer, tag_make(MSG_FETCHED, f->index, f->id), NULL, 0,
+		node_note(p->node, p->peer, tag_make(MSG_FETCHED, f->index, f->id), NULL, 0,
 			  serve_data(SENTRY_FETCHED, p, f->index));
 		begin_entry(p, f);
 		all_there(s, p, f);
@@ -262,15 +263,15 @@ static void end_of_read(struct serve *s, struct pusher *p, struct fill *f,
 		f->read_failed = true;
 		if (!serve_breaks(p, cqe))
 			say("pusher %u: a layer's read failed: %s", p->number,
-			    node_explain(&s->node, cqe));
+			    node_explain(p->node, cqe));
 	}
 	if (f->state == JOB_FILLING && f->fetched == f->asked)
 		reads_ended(s, p, f);
 }
 
-static void cancel_reads(struct serve *s, struct pusher *p, struct fill *f)
+static void cancel_reads(struct pusher *p, struct fill *f)
 {
-	struct urccl_sqe *sqe = node_sqe(&s->node);
+	struct urccl_sqe *sqe = node_sqe(p->node);
 
 	urccl_prep_cancel(sqe, URCCL_CANCEL_BY_USER_DATA, serve_data(SENTRY_READ, p, f->index));
 	urccl_sqe_set_data64(sqe, serve_data(SENTRY_CANCEL, p, f->index));
@@ -288,7 +289,7 @@ static void got_abort(struct serve *s, struct pusher *p, struct fill *f,
 		return;
 	f->aborted = true;
 	if (p->hello.pull && f->fetched < f->asked) {
-		cancel_reads(s, p, f);
+		cancel_reads(p, f);
 		return;
 	}
 	if (word->quiet) {
@@ -298,7 +299,7 @@ static void got_abort(struct serve *s, struct pusher *p, struct fill *f,
 		    p->number, f->id);
 		set_aside(s, p, f);
 	}
-	answer(s, p, f, VERDICT_ABORTED);
+	answer(p, f, VERDICT_ABORTED);
 }
 
 /* ---- what arrives ---- */
@@ -344,7 +345,7 @@ void fill_end_of_entry(struct serve *s, struct pusher *p, struct fill *f, enum s
 	if (what == SENTRY_READ)
 		end_of_read(s, p, f, cqe);
 	else if (cqe->res < 0 && what != SENTRY_CANCEL && !serve_breaks(p, cqe))
-		serve_drop(s, p, node_explain(&s->node, cqe));
+		serve_drop(s, p, node_explain(p->node, cqe));
 	if (f->inflight || f->state != JOB_ANSWERED)
 		return;
 	f->state = JOB_IDLE;
@@ -412,6 +413,6 @@ bool fills_check(struct serve *s)
 	if (f->wrong)
 		say("pusher %u: request %u has %u wrong pages of a layer", p->number, f->id,
 		    f->wrong);
-	answer(s, p, f, f->wrong ? VERDICT_WRONG : VERDICT_RIGHT);
+	answer(p, f, f->wrong ? VERDICT_WRONG : VERDICT_RIGHT);
 	return true;
 }

@@ -124,8 +124,9 @@ static void comes(struct input *in)
 		((uint8_t *)&h)[take(in) % sizeof(h)] = take(in);
 	if (how & 32)
 		len = take(in);
-	got_peer(&s, stub_event(URCCL_KIND_PEER, 1 + s.came, 0, len ? &h : NULL,
-				len < sizeof(h) ? len : sizeof(h)));
+	got_peer(&s, 0,
+		 stub_event(URCCL_KIND_PEER, 1 + s.came, 0, len ? &h : NULL,
+			    len < sizeof(h) ? len : sizeof(h)));
 }
 
 static void note(struct pusher *p, uint64_t tag, const void *payload, int64_t res)
@@ -215,7 +216,7 @@ static void ends(uint32_t which, uint8_t how)
 	shut += what == SENTRY_SHUT;
 	if (what == SENTRY_TAKE_BACK && !cqe.res)
 		writes_ended(s.pushers[sqe->user_data >> 24 & 0xffff], UINT32_MAX);
-	got_end(&s, &cqe);
+	got_end(&s, 0, &cqe);
 }
 
 static void is_lost(struct pusher *p, int64_t res)
@@ -290,6 +291,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	job.shape =
 		(struct shape){.layers = 2, .planes = 1, .heads = 1, .dim = 4, .elt = 1, .page = 2};
 	o = (struct options){.quiet = true, .tp_prefill = 1, .tp_decode = 1, .verify = how & 1};
+	o.contexts = 1;
 	o.address = "";
 	o.pool_bytes = PAGES * shape_page_bytes(&job.shape);
 	job.o = &o;

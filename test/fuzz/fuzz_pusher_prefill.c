@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct push p;
 static struct job job;
 static struct options o;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool unproved[2]; /* of a slot's writes one failed that may still land */
 
 /* ---- what must hold ---- */
@@ -202,6 +203,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	job.shape =
 		(struct shape){.layers = 2, .planes = 1, .heads = 1, .dim = 4, .elt = 1, .page = 2};
 	o = (struct options){.quiet = true, .json = true, .tp_prefill = 1, .tp_decode = 1};
+	o.contexts = 1;
 	o.parallel = 1 + (how & 1);
 	o.pull = how >> 1 & 1;
 	o.verify = how >> 2 & 1;
@@ -211,7 +213,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	make_trace();
 	memset(stub_entries, 0, sizeof(stub_entries));
 	stub_busy = 0;
-	must(!push_open(&p, &job, &why));
+	push_init(&p, &job, 0, &p, &lock);
+	must(!push_open(&p, &why));
 	p.peer.id = 1;
 	while (in.left && !p.over) {
 		happens(&in);

@@ -154,6 +154,7 @@ static int stub_peer_info(struct urccl_peer_info *info)
 }
 
 #define node_open		     stub_open
+#define node_join(a, n, c, p)	     stub_open(n, c, p)
 #define node_register		     stub_register
 #define node_cache		     stub_cache
 #define node_close		     stub_close
