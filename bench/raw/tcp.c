@@ -196,7 +196,8 @@ int main(int argc, char **argv)
 
 	raw_options(&options, argc, argv,
 		    "raw_tcp: one TCP stream over loopback\n"
-		    "(--mode block|spin|uring|uring_spin for bandwidth, rtt_block|rtt_spin)");
+		    "(--mode block|spin|uring|uring_spin for bandwidth, rtt_block|rtt_spin,\n"
+		    "many: --depth senders to one thread)");
 	options.size = options.size ? options.size : 1u << 20;
 	options.span = options.span > options.size ? options.span : options.size;
 	report_open(&report, "raw_tcp", options.json);
@@ -210,6 +211,8 @@ int main(int argc, char **argv)
 		round_trip(&report, &way_block);
 	if (raw_wanted(&options, "rtt_spin"))
 		round_trip(&report, &way_spin);
+	if (options.mode && raw_wanted(&options, "many"))
+		tcp_many(&report, &options);
 	report_close(&report);
 	return 0;
 }
