@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The readiness driver: non-blocking sockets. Links with traffic are hot and read directly, so that
- * a round trip costs one send and one receive; epoll_wait() for the others is rare. */
+ * a round trip costs one send and one receive; epoll_wait() for the others is rare, unless more
+ * links have traffic than may be hot. */
 #include <sys/ioctl.h>
 #include "backend/tcp/tcp.h"
 
@@ -46,8 +47,10 @@ static int link_watch(struct tcp_device *d, struct tcp_link *l)
 static void link_set_hot(struct tcp_device *d, struct tcp_link *l)
 {
 	if (!l->hot_polls) {
-		if (d->nhot == TCP_HOT)
+		if (d->nhot == TCP_HOT) {
+			d->crowded = HOT_POLLS;
 			return;
+		}
 		d->hot[d->nhot++] = l;
 		if (d->spun >= SPIN_POLLS)
 			unwatch(d, l);
@@ -253,6 +256,14 @@ static void flush_sending(struct tcp_device *d, int retry)
 
 /* ---- polls ---- */
 
+/* Acknowledges before the next link is read, so that the peer sends while others are received. */
+static int acknowledge(struct tcp_device *d, struct tcp_link *l)
+{
+	if (l->blocked || stream_next_due(&l->stream) != STREAM_ACK || ack_waits(d, l, 0))
+		return 0;
+	return send_some(d, l);
+}
+
 /* Receives at most a slice. 1: bytes came. */
 static int receive_some(struct tcp_device *d, struct tcp_link *l)
 {
@@ -271,6 +282,8 @@ static int receive_some(struct tcp_device *d, struct tcp_link *l)
 		count_moved(d, l, got);
 		tcp_link_sends(l);
 	}
+	if (got && n >= 0)
+		n = acknowledge(d, l);
 	if (n < 0) {
 		if (n != -EPROTO && n != -EILSEQ)
 			ep_drain(d, l->ep);
@@ -325,8 +338,9 @@ static void ready_work(struct tcp_device *d)
 			ask_hot(d, 0);
 		any = 1;
 	}
-	if (++d->since_epoll >= EPOLL_POLLS || (d->slept && !any))
+	if (++d->since_epoll >= EPOLL_POLLS || d->crowded || (d->slept && !any))
 		tcp_ask_epoll(d);
+	d->crowded -= d->crowded != 0;
 	d->slept = 0;
 	flush_sending(d, 0);
 }

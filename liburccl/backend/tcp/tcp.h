@@ -20,7 +20,7 @@
 #define TCP_LINKS_MAX	9u		/* per ep: 1 and up to 8 for bulk */
 #define TCP_SMALL	1024u		/* chunks up to this size use the urgent link */
 #define TCP_STRAYS	256u		/* connections that no ep has claimed yet */
-#define TCP_HOT		8u		/* links that are read without epoll */
+#define TCP_HOT		16u		/* links that are read without epoll */
 #define TCP_STAGING	65536u
 #define TCP_INTO	16u		/* pieces of one receive */
 #define TCP_COOKIE	16u
@@ -147,6 +147,8 @@ struct tcp_device {
 	struct list unacked;		/* tcp_link.unacked */
 	struct tcp_link *hot[TCP_HOT];
 	uint32_t nhot;
+	uint32_t crowded;		/* polls for which epoll is asked each time, as links with
+					 * traffic are not hot */
 	uint32_t since_epoll;		/* work since the last epoll_wait(), in polls */
 	uint32_t urgent;		/* bytes of bulk still to move in small slices */
 	uint32_t slept;			/* armed since the last poll */
