@@ -147,6 +147,8 @@ struct rkey {
 					 * a GPU or pinned; 0 before import */
 	uint32_t relay;			/* the engine's: its memory is relayed, and the device gets
 					 * no chunk with this key */
+	uint32_t run;			/* the engine's: slots of the relay, whose messages are
+					 * sent beside chunks with this key */
 };
 
 struct chunk_piece {

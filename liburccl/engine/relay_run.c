@@ -214,9 +214,10 @@ const struct rkey *relay_key(struct engine_peer *p, uint32_t run, int *res)
 		return NULL;
 	number = p->rail->number;
 	if (remote->parts[0].rails >> number & 1) {
-		const struct rkey *key = &remote->rail_keys[number][0].key;
+		struct rkey *key = &remote->rail_keys[number][0].key;
 
 		r->source_tries = 0;
+		key->run = 1;
 		/* A run is memory of the host. A peer that says otherwise breaks the protocol. */
 		*res = key->relay || key->gpu ? -EREMOTEIO : 0;
 		return *res ? NULL : key;

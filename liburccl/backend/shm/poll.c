@@ -7,6 +7,7 @@
 #define BESIDE_ROUNDS 4096u	   /* rounds for which an urgent chunk counts as recent */
 #define COPY_BYTES    (256u << 10) /* copied by one poll, to bound its time */
 #define COPY_BESIDE   (4u << 10)   /* likewise while urgent chunks are recent */
+#define COPY_RUN      (32u << 10)  /* of slots of the relay: its messages are such chunks */
 #define POLL_BYTES    (256u << 10) /* least that one poll moves through rings, if available */
 #define QUICK_LEN     STREAM_COPY  /* chunks up to this never wait behind bulk */
 #define URGENT_LEN    (8u << 10)   /* nor do those up to this whose class is above bulk */
@@ -244,6 +245,12 @@ static uint32_t copies(struct shm_ep *e, enum shm_channel w, uint32_t max, struc
 	return done;
 }
 
+/* Copied for an ep by one poll, where each has that share. */
+static uint32_t copies_most(const struct shm_dev *d, const struct shm_ep *e, uint32_t share)
+{
+	return d->beside && e->copies[SHM_BULK].head->key->run ? COPY_RUN : share;
+}
+
 /* Small copies of all eps, then slices of the large ones: short slices if small ones are recent. */
 static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 {
@@ -261,7 +268,7 @@ static uint32_t copies_all(struct shm_dev *d, struct event *events, uint32_t n)
 	max = d->beside || d->nhot > COPY_BYTES / COPY_BESIDE ? COPY_BESIDE : COPY_BYTES / d->nhot;
 	list_for_each_entry(e, &d->hot, hot) {
 		if (e->copies[SHM_BULK].n)
-			got += copies(e, SHM_BULK, max, events + got, n - got);
+			got += copies(e, SHM_BULK, copies_most(d, e, max), events + got, n - got);
 	}
 	return got;
 }
