@@ -82,9 +82,7 @@ static int has_ended(const struct gpu_dev *dev, uint64_t now)
 	return dev->closing_ns && (!copy_busy(dev) || now - dev->closing_ns >= GPU_DRAIN_NS);
 }
 
-/* Jobs that wait for room, and a close, wait for words; else only an error is looked for. The
- * thread sees a word when it wakes, and predicts the next one from that. If it slept for the whole
- * time, a prediction that is too long would confirm itself. */
+/* Jobs that wait for room, and a close, wait for words; else only an error is looked for. */
 static uint64_t sleep_ns(const struct gpu_dev *dev, uint64_t now)
 {
 	uint64_t ns = NEVER_NS, of;
@@ -95,7 +93,7 @@ static uint64_t sleep_ns(const struct gpu_dev *dev, uint64_t now)
 			continue;
 		of = dev->code ? GPU_LATE_NS / 2 : GPU_LATE_NS;
 		if (l->head != l->tail_seen) {
-			of = l->eta_ns > now ? (l->eta_ns - now) / 2 : 0;
+			of = l->eta_ns > now ? l->eta_ns - now : 0;
 			of = of < NSEC_PER_MSEC ? of : NSEC_PER_MSEC;
 			of = of > GPU_LOOK_NS ? of : GPU_LOOK_NS;
 		}
