@@ -4,7 +4,7 @@
  * (struct gpu_feed), and a running kernel goes on with all that it finds there. Each warp has an
  * equal share of every bundle. A warp that has no work left reads the ring for its block, and one
  * that has little looks whether there is more. While a warp moves a share it loads the rows of the
- * next one. The last warp that arrives stores the bundle's word.
+ * next one. When all warps have arrived, one of them stores the bundle's word.
  *
  * No block waits for another one. All blocks of a kernel take the same bundles: the first one that
  * finds no more for a while closes the kernel for all, and the next kernel goes on from there. A
@@ -62,7 +62,8 @@ struct mine {
  * others go on alone meanwhile. Bits 16 and up: number of the last bundle that a block has taken;
  * below: of the last kernel that is closed, whose blocks take none after that. */
 static __device__ u64 claims;
-static __device__ u64 finished;		/* number of the last bundle whose word was stored */
+static __device__ u64 finished;		/* twice the number of the last bundle that all warps have
+					 * moved, and 1 while a warp stores the word */
 static __device__ unsigned int arrived[RING];
 
 static __device__ u64 load_acquire(const u64 *at)
@@ -170,7 +171,7 @@ static __device__ void feed_read(feed *f, mine *m, unsigned int lane)
 		n = feed_take(f, m, seen, lane);
 		if (n)
 			break;
-		looks = word_load(&finished) == last ? looks + 1 : 0;
+		looks = word_load(&finished) >> 1 == last ? looks + 1 : 0;
 		ends = clock_ns() - m->begun >= MOST || looks >= (seen ? MORE : LOOKS);
 		ends = lane ? 0 : close_at(f, m, last, ends && atomicOr(&m->has_all, 0));
 		ends = __shfl_sync(~0u, ends, 0);
@@ -359,12 +360,38 @@ static __device__ __forceinline__ unsigned int share_copy(const feed *f, u64 bun
 	return units * (warp + 1) / warps - units * warp / warps;
 }
 
-/* Bundles up to `to` are done with. Their words are stored in order: whoever stores one arrives at
- * the next one after that. */
+/* All warps have moved the bundles up to `last`. With its fences a store of the word takes as long
+ * as a bundle, so one warp at a time stores it, for all bundles that have finished meanwhile. One
+ * lane. */
+static __device__ void word_put(mine *m, u64 *word, u64 last)
+{
+	u64 seen = atomicAdd(&finished, 0ull), was;
+
+	for (;; seen = was) {
+		if (seen >> 1 >= last)
+			return;
+		was = atomicCAS(&finished, seen, last << 1 | 1);
+		if (was == seen)
+			break;
+	}
+	if (seen & 1)
+		return;
+	for (;; last = seen >> 1) {
+		__threadfence_system();
+		word_store(word, atomicCAS(&m->slots[last % RING].word, 0, 0));
+		__threadfence();
+		seen = atomicCAS(&finished, last << 1 | 1, last << 1);
+		if (seen == (last << 1 | 1))
+			return;
+	}
+}
+
+/* The warp has moved its shares of the bundles behind `from` up to `to`. */
 __device__ __noinline__ void arrive(mine *m, u64 *word, unsigned int from, unsigned int to,
 					   unsigned int warps, unsigned int lane)
 {
 	unsigned int at;
+	u64 last = 0;
 
 	__syncwarp();
 	if (lane)
@@ -372,13 +399,11 @@ __device__ __noinline__ void arrive(mine *m, u64 *word, unsigned int from, unsig
 	__threadfence();
 	while (from++ != to) {
 		at = ((unsigned int)m->taken + from) % RING;
-		if (atomicInc(&arrived[at], warps - 1) != warps - 1)
-			continue;
-		__threadfence_system();
-		word_store(word, atomicCAS(&m->slots[at].word, 0, 0));
-		word_store(&finished, m->taken + from);
-		__threadfence();
+		if (atomicInc(&arrived[at], warps - 1) == warps - 1)
+			last = m->taken + from;
 	}
+	if (last)
+		word_put(m, word, last);
 }
 
 /* word: of the lane; launch: number of the kernel. The host launches none for a bundle if it sees,
