@@ -33,6 +33,11 @@
 #include "base/base.h"
 #include "memory/memory.h"
 
+/* A control connection begins with this, at each side. Data connections come to the same port: a
+ * listener without a free descriptor answers them with this too, and with REFUSE behind it. The
+ * errno of that is a little-endian u16, so many bytes behind the begin. */
+#define CONTROL_MAGIC "\x8eurccl\r\n"
+#define CONTROL_ERRNO 40u
 #define EP_ADDR_MAX 256u		/* bytes of an ep's address */
 #define EP_VERSIONS 2u			/* its first bytes: least and greatest version of the
 					 * transport's protocol that the ep supports (sim: none) */
@@ -102,9 +107,9 @@ struct device_config {
 	uint32_t index;
 	uint32_t number;		/* among the transport's devices: see scan */
 	uint64_t incarnation;		/* random, one per context */
-	const struct sockaddr_storage *listen;	/* addresses to listen on (their port is not
-						 * used), at most LISTEN_MAX */
-	uint32_t nlisten;		/* 0: do not listen */
+	const struct sockaddr_storage *listen;	/* addresses that the context listens on (their
+						 * port is not used), at most LISTEN_MAX */
+	uint32_t nlisten;		/* 0: it does not listen, and accept is not called */
 	struct nic_port *nics;		/* RDMA transports: the ports that satisfy the settings, in
 					 * the machine's order; NULL: the transport looks itself */
 	uint32_t nnics;
@@ -376,6 +381,11 @@ struct backend {
 	 * since: when that began. 1: a call that ends or closes something has been blocked for a
 	 * second. */
 	int (*is_stuck)(struct device *dev, uint64_t since);
+	/* Optional: takes over a connection that was accepted where the context listens and that
+	 * begins with greeting, of which nothing was read. 1: it is the device's, which closes it
+	 * if no ep waits for it; 0: no room, call again. Control thread. */
+	int (*accept)(struct device *dev, int fd);
+	uint8_t greeting[4];
 };
 
 /* 1: peers reach all of m by the device; 0: some of it by our engine alone. */

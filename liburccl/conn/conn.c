@@ -72,11 +72,9 @@ struct conn *conn_new(struct control *c, int fd, int connecting, const struct co
 	list_init(&n->pending);
 	if (!connecting)
 		(void)getpeername(fd, (struct sockaddr *)&n->remote, &len);
-	/* An accepted socket inherits the listener's options, except the priority. */
+	/* An accepted socket gets them behind our magic: a data connection has others. */
 	if (connecting)
 		conn_options(c, fd);
-	else
-		(void)class_socket_set(&c->socket, fd);
 	if (conn_events(c, n, connecting ? EPOLLOUT : EPOLLIN))
 		goto free_conn;
 	list_add_tail(&n->link, &c->conns);
@@ -168,21 +166,47 @@ void conn_set(struct control *c, struct conn *n, const struct conn_ops *ops, voi
 	n->owner = owner;
 }
 
+void conn_hold(struct control *c, struct conn *n)
+{
+	if (n->events)
+		(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, n->fd, NULL);
+	n->events = 0;
+}
+
+void conn_resume(struct control *c, struct conn *n)
+{
+	if (conn_events(c, n, EPOLLIN))
+		n->ops->ended(c, n, -ENOMEM);
+}
+
+static void conn_leave(struct control *c, struct conn *n)
+{
+	conn_known(c, n);
+	timer_stop(&n->timer);
+	conn_hold(c, n);
+	n->fd = -1;
+	list_del(&n->link);
+	list_add_tail(&n->link, &c->closed);
+}
+
+void conn_released(struct control *c, struct conn *n)
+{
+	assert(!n->events);
+	conn_leave(c, n);
+}
+
 /* A forked child may hold the socket open, so it is removed from epoll and shut down explicitly.
  * The struct stays until this round of events is over, since later events of the round may name
  * it. */
 void conn_close(struct control *c, struct conn *n)
 {
-	if (n->fd < 0)
+	int fd = n->fd;
+
+	if (fd < 0)
 		return;
-	conn_known(c, n);
-	timer_stop(&n->timer);
-	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, n->fd, NULL);
-	(void)shutdown(n->fd, SHUT_RDWR);
-	close(n->fd);
-	n->fd = -1;
-	list_del(&n->link);
-	list_add_tail(&n->link, &c->closed);
+	conn_leave(c, n);
+	(void)shutdown(fd, SHUT_RDWR);
+	close(fd);
 }
 
 void conns_free(struct control *c)
@@ -316,6 +340,9 @@ static int64_t conn_parse(struct control *c, struct conn *n, const uint8_t *buf,
 		if (len < WIRE_MAGIC)
 			return 0;
 		n->greeted = 1;
+		/* Accepted: it is no data connection. */
+		if (n->ops->first)
+			conn_options(c, n->fd);
 		used = WIRE_MAGIC;
 	}
 	while (len - used >= WIRE_HEADER) {
@@ -382,6 +409,8 @@ void conn_read(struct control *c, struct conn *n)
 	int i, rc = 1;
 
 	_Static_assert(WIRE_HEADER + WIRE_FRAME_MAX < RX_MAX, "a frame fits");
+	if (!n->greeted && !have && n->ops->first && n->ops->first(c, n))
+		return;
 	if (have)
 		memcpy(c->rx, n->in, have);
 	free(n->in);

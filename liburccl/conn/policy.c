@@ -224,3 +224,16 @@ void log_refused(const struct control *c, const struct conn *n, const struct wir
 		 r->required ? transport_name(r->required) : "", r->error ? ": " : "",
 		 r->error ? errno_text((int)r->error) : "");
 }
+
+void log_garbage(const struct control *c, const struct conn *n)
+{
+	char name[80];
+
+	if (!log_wants(&c->log, URCCL_LOG_WARN))
+		return;
+	addr_text(&n->remote, name, sizeof(name));
+	log_text(&c->log, URCCL_LOG_WARN,
+		 "refused %s: it does not speak the protocol of liburccl; look for the program that "
+		 "dials this port",
+		 name);
+}

@@ -132,6 +132,8 @@ struct conn_ops {
 	void (*ended)(struct control *c, struct conn *n, int err);
 	/* conn.timer is over. NULL: the owner does not set it. */
 	void (*expired)(struct control *c, struct conn *n);
+	/* Optional: something came, and nothing was read yet. 1: nothing is to be read now. */
+	int (*first)(struct control *c, struct conn *n);
 };
 
 struct conn {
@@ -159,6 +161,11 @@ struct conn *conn_new(struct control *c, int fd, int connecting, const struct co
 /* Starts to connect. NULL with errno. */
 struct conn *conn_dial(struct control *c, const struct sockaddr_storage *to,
 		       const struct conn_ops *ops, void *owner);
+/* Sees no events until conn_resume(). The socket may be given away meanwhile: then call
+ * conn_released(). */
+void conn_hold(struct control *c, struct conn *n);
+void conn_resume(struct control *c, struct conn *n);
+void conn_released(struct control *c, struct conn *n);
 /* Hands the connection over to another set of ops and another owner. */
 void conn_set(struct control *c, struct conn *n, const struct conn_ops *ops, void *owner);
 void conn_add_pending(struct control *c, struct conn *n); /* counts it as pending */
@@ -291,6 +298,7 @@ void log_unpinned(const struct control *c, const struct device *dev, uint64_t le
 /* Logs at close that the peer may still have memory of the context mapped. */
 void log_importer(const struct control *c, const struct peer *p);
 void log_refused(const struct control *c, const struct conn *n, const struct wire_refuse *r);
+void log_garbage(const struct control *c, const struct conn *n);
 
 /* ---- peers ---- */
 

@@ -3,12 +3,13 @@
 
 /* The first byte is not ASCII and the last two are a line's end: neither a text protocol nor a
  * channel that changes bytes passes for this one. */
-const uint8_t wire_magic[WIRE_MAGIC] = {0x8e, 'u', 'r', 'c', 'c', 'l', '\r', '\n'};
+const uint8_t wire_magic[WIRE_MAGIC] = CONTROL_MAGIC;
 
 _Static_assert(WIRE_HEADER + 64 + WIRE_NONCE + HELLO_MAX + WIRE_RAILS * (8 + EP_ADDR_MAX) <=
 		       WIRE_BUF,
 	       "the longest hello fits");
 _Static_assert(WIRE_HEADER + 20 + KEY_MAX <= WIRE_BUF, "the longest key fits");
+_Static_assert(WIRE_MAGIC + WIRE_HEADER + 24 == CONTROL_ERRNO, "as wire_put_refuse() writes it");
 _Static_assert(WIRE_BUF - WIRE_HEADER <= WIRE_FRAME_MAX, "what is sent is accepted");
 
 /* ---- bytes ---- */

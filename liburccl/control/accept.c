@@ -155,15 +155,59 @@ static int pending_frame(struct control *c, struct conn *n, uint32_t type, const
 
 static void pending_ended(struct control *c, struct conn *n, int err)
 {
-	(void)err;
+	if (err == -EPROTO)
+		log_garbage(c, n);
 	conn_close(c, n);
+}
+
+/* The device may use or close the socket at once: this thread has nothing to do with it before. */
+static void pending_give(struct control *c, struct conn *n, struct device *dev)
+{
+	conn_hold(c, n);
+	if (dev->ops->accept(dev, n->fd)) {
+		conn_released(c, n);
+		return;
+	}
+	/* Further ones wait in the kernel meanwhile. */
+	listener_pause(c);
+	timer_set(c, &n->timer, LISTEN_PAUSE_NS);
+}
+
+/* Data connections come to the same port. Their first bytes name the device; the device checks the
+ * rest of a greeting that came in pieces. */
+static int pending_first(struct control *c, struct conn *n)
+{
+	uint8_t head[sizeof(((struct backend *)0)->greeting)];
+	ssize_t len = recv(n->fd, head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
+	uint32_t i;
+
+	for (i = 0; len > 0 && i < c->config.ndevices; i++) {
+		struct device *dev = c->config.devices[i];
+
+		if (!dev->ops->accept || memcmp(head, dev->ops->greeting, (size_t)len))
+			continue;
+		pending_give(c, n, dev);
+		return 1;
+	}
+	return 0;
+}
+
+static void pending_expired(struct control *c, struct conn *n)
+{
+	if (n->events || clock_ns() - n->since > HELLO_NS) {
+		conn_close(c, n);
+		return;
+	}
+	timer_set(c, &n->timer, HELLO_NS);
+	conn_resume(c, n);
 }
 
 static const struct conn_ops pending_ops = {
 	.connected = conn_close,
 	.frame = pending_frame,
 	.ended = pending_ended,
-	.expired = conn_close,
+	.expired = pending_expired,
+	.first = pending_first,
 };
 
 /* ---- a connection comes ---- */
@@ -201,6 +245,7 @@ static int accept_shed(struct control *c, const struct listener *l, int err)
 	if (c->reserve_fd < 0)
 		return 0;
 	close(c->reserve_fd);
+	c->reserve_fd = -1;
 	fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
 		memcpy(c->tx, wire_magic, WIRE_MAGIC);
@@ -210,7 +255,7 @@ static int accept_shed(struct control *c, const struct listener *l, int err)
 		(void)recv(fd, c->rx, RX_MAX, MSG_DONTWAIT);
 		close(fd);
 	}
-	c->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	listener_reserve(c);
 	return fd >= 0;
 }
 

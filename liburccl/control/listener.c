@@ -73,9 +73,16 @@ static void listeners_watch(struct control *c, int on)
 		listener_watch(c, &c->listeners[i], on);
 }
 
+void listener_reserve(struct control *c)
+{
+	if (c->reserve_fd < 0)
+		c->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 static void listener_resume(struct control *c, struct control_timer *a)
 {
 	(void)a;
+	listener_reserve(c);
 	listeners_watch(c, 1);
 }
 
@@ -101,7 +108,6 @@ static int listener_bind(struct control *c, struct listener *l, const struct soc
 	/* An IPv6 wildcard takes IPv4 too if it is the only listen address. */
 	if (at->ss_family == AF_INET6)
 		(void)setsockopt(l->fd, IPPROTO_IPV6, IPV6_V6ONLY, &alone, sizeof(alone));
-	conn_options(c, l->fd);
 	if (bind(l->fd, (const struct sockaddr *)at, len) || listen(l->fd, SOMAXCONN))
 		return -errno;
 	len = sizeof(l->addr);
@@ -165,7 +171,7 @@ int listener_open(struct control *c)
 			    "is free (0: any)",
 			    text, errno_text(-rc));
 	}
-	c->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	listener_reserve(c);
 	listeners_watch(c, 1);
 	return 0;
 }

@@ -33,6 +33,8 @@ int listener_text(const struct control *c, uint32_t i, char *buf, uint32_t len);
 void listener_close(struct control *c);
 /* Stops to take connections for LISTEN_PAUSE_NS. */
 void listener_pause(struct control *c);
+/* Keeps a descriptor in reserve for diallers that come when none is left, if one is free now. */
+void listener_reserve(struct control *c);
 
 /* ---- accept.c: pending connections ---- */
 

@@ -19,14 +19,16 @@ static struct pair p;
 static struct target t;
 static uint8_t *local;
 
-/* ---- the one in between: it listens beside b, at the same ports, and parses nothing ---- */
+/* ---- the one in between: it listens beside b, at the same port, and knows data connections by
+ * their first byte ---- */
 
 static struct {
-	int listener[2]; /* of control connections, of data */
+	int listener;
+	uint16_t port;
 	struct way {
 		int from, to;
-		int is_data, is_back;
-	} way[2 * WAYS];
+		int is_data, is_back, has_begun;
+	} way[2 * WAYS]; /* those to b are even, and each is followed by its way back */
 	uint32_t ways;
 	pthread_t thread;
 	uint32_t stop;
@@ -75,6 +77,9 @@ static void way_move(struct way *w)
 		way_end(w);
 		return;
 	}
+	if (!w->is_back && !w->has_begun)
+		w[0].is_data = w[1].is_data = bytes[0] == 'U';
+	w->has_begun = 1;
 	hit(w, bytes, (uint32_t)n);
 	for (sent = 0; sent < n; sent += k) {
 		k = send(w->to, bytes + sent, (size_t)(n - sent), MSG_NOSIGNAL);
@@ -85,76 +90,48 @@ static void way_move(struct way *w)
 	}
 }
 
-static void way_new(int is_data)
+static void way_new(void)
 {
-	struct sockaddr_in at;
-	socklen_t len = sizeof(at);
-	int near = accept(between.listener[is_data], NULL, NULL);
+	struct sockaddr_in at = place_of(2, between.port);
+	int near = accept(between.listener, NULL, NULL);
 	int far = socket(AF_INET, SOCK_STREAM, 0);
 
 	CHECK(near >= 0 && far >= 0 && between.ways + 2 <= 2 * WAYS);
-	CHECK_EQ(getsockname(between.listener[is_data], (struct sockaddr *)&at, &len), 0);
-	at = place_of(2, ntohs(at.sin_port));
 	CHECK_EQ(connect(far, (struct sockaddr *)&at, sizeof(at)), 0);
-	between.way[between.ways++] = (struct way){near, far, is_data, 0};
-	between.way[between.ways++] = (struct way){far, near, is_data, 1};
+	between.way[between.ways++] = (struct way){.from = near, .to = far};
+	between.way[between.ways++] = (struct way){.from = far, .to = near, .is_back = 1};
 }
 
 static void *pass_on(void *arg)
 {
-	struct pollfd fds[2 + 2 * WAYS];
+	struct pollfd fds[1 + 2 * WAYS] = {{.fd = between.listener, .events = POLLIN}};
 	uint32_t i;
 
 	(void)arg;
 	while (!__atomic_load_n(&between.stop, __ATOMIC_ACQUIRE)) {
-		for (i = 0; i < 2; i++)
-			fds[i] = (struct pollfd){.fd = between.listener[i], .events = POLLIN};
 		for (i = 0; i < between.ways; i++)
-			fds[2 + i] = (struct pollfd){between.way[i].from, POLLIN, 0};
-		CHECK(poll(fds, 2 + between.ways, 100) >= 0);
+			fds[1 + i] = (struct pollfd){between.way[i].from, POLLIN, 0};
+		CHECK(poll(fds, 1 + between.ways, 100) >= 0);
 		for (i = between.ways; i; i--)
-			if (fds[1 + i].revents)
-				way_move(&between.way[i - 1]);
-		for (i = 0; i < 2; i++)
 			if (fds[i].revents)
-				way_new((int)i);
+				way_move(&between.way[i - 1]);
+		if (fds[0].revents)
+			way_new();
 	}
 	return NULL;
 }
 
-/* The other port that b listens at. */
-static uint16_t data_port(uint16_t control)
+static void get_between(uint16_t port)
 {
-	struct sockaddr_in b = place_of(2, 0);
-	FILE *f = fopen("/proc/self/net/tcp", "r");
-	unsigned int addr, port, state, found = 0;
-	char line[512];
+	struct sockaddr_in in = place_of(3, port);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
 
-	CHECK(f);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, " %*u: %x:%x %*x:%*x %x", &addr, &port, &state) == 3 &&
-		    addr == b.sin_addr.s_addr && state == 10 && port != control)
-			found = port;
-	fclose(f);
-	CHECK(found);
-	return (uint16_t)found;
-}
-
-static void get_between(uint16_t control)
-{
-	uint16_t ports[2] = {control, data_port(control)};
-	int i, on = 1;
-
-	for (i = 0; i < 2; i++) {
-		struct sockaddr_in in = place_of(3, ports[i]);
-		int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-		CHECK(fd >= 0);
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-		CHECK_EQ(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
-		CHECK_EQ(listen(fd, 16), 0);
-		between.listener[i] = fd;
-	}
+	CHECK(fd >= 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	CHECK_EQ(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+	CHECK_EQ(listen(fd, 16), 0);
+	between.listener = fd;
+	between.port = port;
 	CHECK_EQ(pthread_create(&between.thread, NULL, pass_on, NULL), 0);
 }
 

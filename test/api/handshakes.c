@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many contexts that dial one at the same moment, each several times: each has one connection to
- * it, by one handshake, however often and by what name it dialled. Connections are counted by a
- * relay that they all go through, and that begins when all have dialled. */
+ * it, by one handshake, however often and by what name it dialled. Control connections are counted
+ * by a relay that they all go through, and that begins when all have dialled. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +23,9 @@ static struct side guests[GUESTS];
 static struct relay {
 	pthread_t thread;
 	struct pollfd ends[1 + 2 * GUESTS * DIALS]; /* who listens, both ends of each connection */
+	uint8_t begun[1 + 2 * GUESTS * DIALS];
 	uint32_t n;
+	uint32_t handshakes; /* those that began as control connections do, and not as data's */
 	uint32_t stop;
 	uint16_t to;
 } relay;
@@ -41,6 +43,8 @@ static void relay_pass(uint32_t i)
 	char bytes[4096];
 	ssize_t n = recv(from->fd, bytes, sizeof(bytes), 0);
 
+	if (n > 0 && i % 2 && !relay.begun[i]++)
+		relay.handshakes += (uint8_t)bytes[0] == 0x8e;
 	if (n > 0 && send(to->fd, bytes, (size_t)n, MSG_NOSIGNAL) == n)
 		return;
 	shutdown(to->fd, SHUT_RDWR);
@@ -90,12 +94,12 @@ static void relay_begin(void)
 	CHECK_EQ(pthread_create(&relay.thread, NULL, relay_run, NULL), 0);
 }
 
-/* How many connections there were. */
+/* How many control connections there were. */
 static uint32_t relay_count(void)
 {
 	__atomic_store_n(&relay.stop, 1, __ATOMIC_RELEASE);
 	CHECK_EQ(pthread_join(relay.thread, NULL), 0);
-	return relay.n / 2;
+	return relay.handshakes;
 }
 
 /* ---- those that dial ---- */

@@ -57,6 +57,22 @@ static uint8_t driver_of(const char *driver)
 	return !strcmp(driver, "io_uring") ? URCCL_TCP_IO_URING : URCCL_TCP_READINESS;
 }
 
+/* In place of the control thread's listener. */
+static void node_listen(struct node *node)
+{
+	socklen_t len = sizeof(struct sockaddr_in);
+
+	node->at = loopback();
+	node->listener = -1;
+	if (!node->dev->ops->accept)
+		return;
+	node->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	CHECK(node->listener >= 0);
+	CHECK_EQ(bind(node->listener, (struct sockaddr *)&node->at, len), 0);
+	CHECK_EQ(listen(node->listener, SOMAXCONN), 0);
+	CHECK_EQ(getsockname(node->listener, (struct sockaddr *)&node->at, &len), 0);
+}
+
 static void node_open(struct rig *rig, struct node *node)
 {
 	const struct settings *s = rig->settings;
@@ -101,6 +117,7 @@ static void node_open(struct rig *rig, struct node *node)
 	CHECK_EQ(err, 0);
 	CHECK(node->dev->ops == rig->backend);
 	node->dev->gpu = node->gpu;
+	node_listen(node);
 }
 
 void rig_open(struct rig *rig, const struct settings *settings)
@@ -115,10 +132,15 @@ void rig_open(struct rig *rig, const struct settings *settings)
 
 void rig_close(struct rig *rig)
 {
-	rig->backend->close(rig->node[0].dev);
-	rig->backend->close(rig->node[1].dev);
-	gpu_node_close(&rig->node[0]);
-	gpu_node_close(&rig->node[1]);
+	uint32_t i;
+
+	for (i = 0; i < 2; i++)
+		rig->backend->close(rig->node[i].dev);
+	for (i = 0; i < 2; i++) {
+		gpu_node_close(&rig->node[i]);
+		if (rig->node[i].listener >= 0)
+			close(rig->node[i].listener);
+	}
 	if (rig->sim)
 		CHECK_EQ(urccl_sim_close(rig->sim), 0);
 }
@@ -213,8 +235,12 @@ static void event(const struct node *node, const struct event *e)
 uint32_t node_poll(struct node *node)
 {
 	struct event events[16];
-	uint32_t i, n = node->dev->ops->poll(node->dev, events, ARRAY_SIZE(events));
+	uint32_t i, n;
+	int fd;
 
+	while ((fd = accept4(node->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+		CHECK(node->dev->ops->accept(node->dev, fd));
+	n = node->dev->ops->poll(node->dev, events, ARRAY_SIZE(events));
 	CHECK_LE(n, ARRAY_SIZE(events));
 	for (i = 0; i < n; i++)
 		event(node, &events[i]);
@@ -250,7 +276,7 @@ int end_connect(struct end *end, const void *addr, uint32_t len, int active,
 
 void pair_start(struct rig *rig, struct pair *pair)
 {
-	const struct sockaddr_storage via = loopback();
+	const struct sockaddr_storage *to_a = &rig->node[0].at, *to_b = &rig->node[1].at;
 	struct end *a = &pair->end[0], *b = &pair->end[1];
 	int active = (int)rig_random(rig, 2), first = (int)rig_random(rig, 2);
 
@@ -261,10 +287,10 @@ void pair_start(struct rig *rig, struct pair *pair)
 		CHECK_EQ(rig->backend->ep_prepare(b->ep, a->addr, a->addr_len), 0);
 	}
 	if (first)
-		CHECK_EQ(rig->backend->ep_connect(a->ep, b->addr, b->addr_len, active, &via), 0);
-	CHECK_EQ(rig->backend->ep_connect(b->ep, a->addr, a->addr_len, !active, &via), 0);
+		CHECK_EQ(rig->backend->ep_connect(a->ep, b->addr, b->addr_len, active, to_b), 0);
+	CHECK_EQ(rig->backend->ep_connect(b->ep, a->addr, a->addr_len, !active, to_a), 0);
 	if (!first)
-		CHECK_EQ(rig->backend->ep_connect(a->ep, b->addr, b->addr_len, active, &via), 0);
+		CHECK_EQ(rig->backend->ep_connect(a->ep, b->addr, b->addr_len, active, to_b), 0);
 }
 
 static void pair_begin(struct rig *rig, struct pair *pair)

@@ -28,6 +28,8 @@ struct node {
 	struct device *dev;
 	struct urccl_params params;
 	struct gpu *gpu;		/* settings.device */
+	int listener; /* of a backend that is given connections; else -1 */
+	struct sockaddr_storage at; /* its address */
 };
 
 struct rig {

@@ -108,6 +108,7 @@ int case_control_one(void)
 	uint16_t port;
 	char text[32];
 
+	p.transport = "shm"; /* tcp would bring more connections to the port */
 	side_open(&a, &p);
 	side_open(&b, &p);
 	side_accept(&b, 1);

@@ -106,6 +106,7 @@ int case_control_restart_unseen(void)
 	uint16_t port;
 	char text[32];
 
+	p.transport = "shm"; /* tcp would bring more connections to the port */
 	side_open(&a, &p);
 	for (i = 0; i < 2; i++) {
 		side_open(&b[i], &p);

@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strangers at the port (a browser, noise, somebody who says nothing, a frame of the wrong kind or
- * length, one that ends anywhere) are closed at once or wait alone; a peer that connects meanwhile
- * notices nothing. */
+ * length, one that ends anywhere) are closed at once, with a line in the log, or wait alone; a peer
+ * that connects meanwhile notices nothing. */
 #include "control_rig.h"
+
+#define NOISES 6u
+
+static uint32_t logged; /* by the control thread */
+
+static void count(void *arg, int level, const char *text)
+{
+	(void)arg;
+	if (level == URCCL_LOG_WARN && strstr(text, "refused 127.0.0.1:") &&
+	    strstr(text, "does not speak the protocol of liburccl"))
+		logged++;
+}
 
 static void closed(int fd)
 {
@@ -88,6 +100,8 @@ int case_control_strangers(void)
 	uint32_t ab, ba, i;
 
 	side_open(&a, &p);
+	p.log = count;
+	p.log_level = URCCL_LOG_WARN;
 	side_open(&b, &p);
 	for (i = 0; i < 8; i++) {
 		silent[i] = stranger_dial(b.port);
@@ -107,5 +121,6 @@ int case_control_strangers(void)
 	CHECK_EQ(half, 8);
 	side_close(&a);
 	side_close(&b);
+	CHECK_EQ(logged, 2 * NOISES);
 	return 0;
 }

@@ -33,7 +33,7 @@ static int dial(uint8_t link)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	uint8_t h[TCP_HELLO] = {'U', 'C', 'C', 'L', STREAM_VERSION, 0, link};
 
-	((struct sockaddr_in *)&to)->sin_port = htons(tcp_device(b.dev)->port);
+	((struct sockaddr_in *)&to)->sin_port = htons(b.port);
 	memcpy(h + 8, b.addr + TCP_ADDR - TCP_COOKIE, TCP_COOKIE);
 	CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof(struct sockaddr_in)), 0);
 	CHECK_EQ(send(fd, h, sizeof(h), MSG_NOSIGNAL), sizeof(h));

@@ -14,22 +14,9 @@ static int epoll_is_silent(const struct tcp_node *n)
 	return epoll_wait(n->dev->fd, &e, 1, 0) == 0;
 }
 
-static int port_answers(uint16_t port)
-{
-	struct sockaddr_storage to = loopback(AF_INET);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
-
-	((struct sockaddr_in *)&to)->sin_port = htons(port);
-	CHECK(fd >= 0);
-	rc = connect(fd, (struct sockaddr *)&to, sizeof(struct sockaddr_in));
-	close(fd);
-	return rc == 0;
-}
-
 static void run(uint32_t driver)
 {
 	struct urccl_params p = tcp_params();
-	uint16_t port;
 	pid_t pid;
 
 	p.tcp_driver = driver;
@@ -47,10 +34,8 @@ static void run(uint32_t driver)
 	backend_tcp.ep_free(a.ep);
 	backend_tcp.ep_free(b.ep);
 	TCP_WAIT(&a, &b, epoll_is_silent(&a) && epoll_is_silent(&b));
-	port = tcp_device(b.dev)->port;
 	backend_tcp.close(a.dev);
 	backend_tcp.close(b.dev);
-	CHECK(!port_answers(port));
 	CHECK_EQ(kill(pid, SIGKILL), 0);
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 }

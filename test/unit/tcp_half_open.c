@@ -16,7 +16,7 @@ static int dial(void)
 	struct sockaddr_storage to = loopback(AF_INET);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	((struct sockaddr_in *)&to)->sin_port = htons(tcp_device(b.dev)->port);
+	((struct sockaddr_in *)&to)->sin_port = htons(b.port);
 	CHECK(fd >= 0);
 	CHECK(!connect(fd, (struct sockaddr *)&to, sizeof(struct sockaddr_in)) ||
 	      errno == EINPROGRESS);

@@ -17,6 +17,9 @@ struct tcp_node {
 	uint32_t addr_len;
 	int up, down, closed, chunks;
 	int down_res;
+	int listener; /* in place of the context's, at port */
+	int held;     /* accepted, and the device had no room for it; -1: none */
+	uint16_t port;
 };
 
 static inline struct sockaddr_storage loopback(int family)
@@ -41,12 +44,27 @@ static inline struct urccl_params tcp_params(void)
 	return p;
 }
 
+static inline void tcp_listen(struct tcp_node *n, const struct sockaddr_storage *at)
+{
+	struct sockaddr_storage ss = *at;
+	socklen_t len = tcp_addr_len(&ss);
+
+	n->listener = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	CHECK(n->listener >= 0);
+	CHECK_EQ(bind(n->listener, (struct sockaddr *)&ss, len), 0);
+	CHECK_EQ(listen(n->listener, SOMAXCONN), 0);
+	CHECK_EQ(getsockname(n->listener, (struct sockaddr *)&ss, &len), 0);
+	n->port = ntohs(((struct sockaddr_in *)&ss)->sin_port);
+}
+
 static inline int tcp_try_open(struct tcp_node *n, const struct urccl_params *p, int family)
 {
 	struct sockaddr_storage at = loopback(family);
 	struct device_config config = {.params = p, .listen = &at, .nlisten = 1};
 
 	memset(n, 0, sizeof(*n));
+	n->held = -1;
+	tcp_listen(n, &at);
 	return backend_tcp.open(&config, &n->dev);
 }
 
@@ -56,11 +74,21 @@ static inline void tcp_open_ep(struct tcp_node *n)
 	CHECK_EQ(backend_tcp.ep_open(n->dev, &n->ep, n->addr, &n->addr_len), 0);
 }
 
+static inline int tcp_take(struct tcp_node *n)
+{
+	if (n->held < 0)
+		n->held = accept4(n->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	return n->held >= 0;
+}
+
 static inline void tcp_turn(struct tcp_node *n)
 {
 	struct event events[16];
-	uint32_t i, count = backend_tcp.poll(n->dev, events, 16);
+	uint32_t i, count;
 
+	while (tcp_take(n) && backend_tcp.accept(n->dev, n->held))
+		n->held = -1;
+	count = backend_tcp.poll(n->dev, events, 16);
 	for (i = 0; i < count; i++) {
 		const struct event *e = &events[i];
 
@@ -88,6 +116,7 @@ static inline void tcp_connect(struct tcp_node *n, const struct tcp_node *to, in
 {
 	struct sockaddr_storage via = loopback(family);
 
+	((struct sockaddr_in *)&via)->sin_port = htons(to->port);
 	CHECK_EQ(backend_tcp.ep_connect(n->ep, to->addr, to->addr_len, active, &via), 0);
 }
 

@@ -11,7 +11,7 @@ static int dial(void)
 	struct sockaddr_storage to = loopback(AF_INET);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	((struct sockaddr_in *)&to)->sin_port = htons(tcp_device(b.dev)->port);
+	((struct sockaddr_in *)&to)->sin_port = htons(b.port);
 	CHECK(fd >= 0);
 	CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof(struct sockaddr_in)), 0);
 	CHECK_EQ(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
@@ -100,6 +100,27 @@ static void crowd(void)
 	backend_tcp.close(b.dev);
 }
 
+/* Until the device is polled, a listener can give it some connections and keeps the others. */
+static void unpolled(void)
+{
+	uint32_t i, n = 0;
+	int fds[TCP_STRAYS], near = -1;
+
+	do {
+		fds[n] = dial();
+		near = accept4(b.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		CHECK(near >= 0);
+	} while (backend_tcp.accept(b.dev, near) && ++n < TCP_STRAYS);
+	CHECK(n && n < TCP_STRAYS);
+	CHECK(!is_gone(fds[n]));
+	while (tcp_device(b.dev)->nstrays < n)
+		tcp_turn(&b);
+	CHECK(backend_tcp.accept(b.dev, near));
+	for (i = 0; i <= n; i++)
+		close(fds[i]);
+	TCP_WAIT(&a, &b, !tcp_device(b.dev)->nstrays);
+}
+
 /* They know the cookie, but not the rest: a link that is not, or is there already. */
 static void thieves(void)
 {
@@ -144,6 +165,8 @@ int case_tcp_strangers(void)
 	garbage();
 	tcp_meet(&a, &b, AF_INET);
 	timeout();
+	tcp_meet(&a, &b, AF_INET);
+	unpolled();
 	tcp_meet(&a, &b, AF_INET);
 	thieves();
 	nobody();

@@ -21,7 +21,7 @@ static const uint8_t hello[] = {
 	16, 0, 0, 0, 0, 0, 0, 0,			/* key window */
 	'o', 'l', 'd',
 	3, 0, 0, 0, 26, 0, 0, 0,			/* tcp, rail 0, length of its address */
-	1, 1, 1, 0, 1, 0, 64, 0, 64, 0,			/* versions, streams, port, windows */
+	1, 1, 1, 0, 0, 0, 64, 0, 64, 0,			/* versions, streams, 0, windows */
 	1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
 	0, 0, 0, 0, 0, 0,				/* features, port */
 };
@@ -31,7 +31,7 @@ static const uint8_t hello[] = {
 #define RAIL_COOKIE  (sizeof(hello) - 6 - COOKIE)
 #define RAIL_VERSION (RAIL_COOKIE - 10) /* least and greatest u8 */
 
-/* 72 bytes of HELLO_ACK: version 1, no note, one rail. Incarnation, stream count, port, windows and
+/* 72 bytes of HELLO_ACK: version 1, no note, one rail. Incarnation, stream count, windows and
  * cookie are the acceptor's. */
 static const uint8_t ack_begin[] = {72, 0, 0, 0, 2, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0};
 static const uint8_t ack_rail[] = {3, 0, 0, 0, 26, 0, 0, 0, 1, 1};
@@ -65,7 +65,6 @@ static void gets_in(struct side *a, const uint8_t *said, size_t len)
 	const uint8_t *rail = ack + 40;
 	int fd = stranger_dial(a->port), stream[2];
 	struct urccl_cqe cqe;
-	uint16_t port;
 
 	side_accept(a, 1);
 	stranger_say(fd, said, len);
@@ -74,9 +73,8 @@ static void gets_in(struct side *a, const uint8_t *said, size_t len)
 	CHECK_EQ(stranger_hear(fd, ack, sizeof(ack)), sizeof(ack));
 	CHECK_EQ(memcmp(ack, ack_begin, sizeof(ack_begin)), 0);
 	CHECK_EQ(memcmp(rail, ack_rail, sizeof(ack_rail)), 0);
-	port = (uint16_t)(rail[12] | rail[13] << 8);
-	stream[0] = stream_dial(port, 0, rail + 18);
-	stream[1] = stream_dial(port, 1, rail + 18);
+	stream[0] = stream_dial(a->port, 0, rail + 18);
+	stream[1] = stream_dial(a->port, 1, rail + 18);
 	stream_answered(stream[0], 0);
 	stream_answered(stream[1], 1);
 	stranger_say(fd, path, sizeof(path));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ep from open to close. Its address: least and greatest version u8, bulk links u8, 0 u8, port
- * u16, windows of WRITEs and READs u16 each, cookie [16]; little-endian. */
+/* An ep from open to close. Its address: least and greatest version u8, bulk links u8, 0 u8, 0 u16,
+ * windows of WRITEs and READs u16 each, cookie [16]; little-endian. */
 #include <endian.h>
 #include <stdlib.h>
 #include "backend/tcp/tcp.h"
@@ -8,8 +8,7 @@
 struct ep_addr {
 	uint8_t versions[EP_VERSIONS];
 	uint8_t nbulk;
-	uint8_t reserved;
-	uint16_t port;
+	uint8_t reserved[3];
 	uint16_t writes, reads;
 	uint8_t cookie[TCP_COOKIE];
 };
@@ -38,7 +37,6 @@ int tcp_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *len)
 	struct ep_addr a = {
 		.versions = {STREAM_VERSION, STREAM_VERSION},
 		.nbulk = (uint8_t)d->nbulk,
-		.port = htole16(d->port),
 		.writes = htole16(STREAM_WRITES),
 		.reads = htole16(STREAM_READS),
 	};
@@ -122,6 +120,7 @@ uint32_t tcp_report(struct tcp_device *d, struct event *events, uint32_t n, int 
 /* 0, or -EINVAL, -EPROTO, -EPROTONOSUPPORT: not an address of ours. */
 static int parse_addr(struct ep_addr *a, const void *addr, uint32_t len)
 {
+	static const uint8_t none[sizeof(a->reserved)];
 	int err = ep_version_check(STREAM_VERSION, addr, len);
 
 	if (err)
@@ -130,9 +129,9 @@ static int parse_addr(struct ep_addr *a, const void *addr, uint32_t len)
 		return -EINVAL;
 	memcpy(a, addr, sizeof(*a));
 	/* A newer version may append fields that this one does not know. */
-	if (a->versions[1] <= STREAM_VERSION && (len != sizeof(*a) || a->reserved))
+	if (a->versions[1] <= STREAM_VERSION &&
+	    (len != sizeof(*a) || memcmp(a->reserved, none, sizeof(none))))
 		return -EINVAL;
-	a->port = le16toh(a->port);
 	a->writes = le16toh(a->writes);
 	a->reads = le16toh(a->reads);
 	if (!a->nbulk || a->nbulk >= TCP_LINKS_MAX || !a->writes || !a->reads)
@@ -154,18 +153,13 @@ static void set_windows(struct tcp_ep *e, const struct ep_addr *a)
 	}
 }
 
-static void ep_dial(struct tcp_ep *e, const struct sockaddr_storage *via, uint16_t port)
+static void ep_dial(struct tcp_ep *e, const struct sockaddr_storage *via)
 {
-	struct sockaddr_storage to = *via;
 	uint32_t i;
 	int rc = 0;
 
-	if (to.ss_family == AF_INET6)
-		((struct sockaddr_in6 *)&to)->sin6_port = htons(port);
-	else
-		((struct sockaddr_in *)&to)->sin_port = htons(port);
 	for (i = 0; i < e->nlinks && !rc; i++)
-		rc = tcp_dial(&e->links[i], &to);
+		rc = tcp_dial(&e->links[i], via);
 	if (rc)
 		tcp_ep_down(e, rc);
 }
@@ -180,8 +174,6 @@ int tcp_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int activ
 
 	if (rc)
 		return rc;
-	if (active && !a.port)
-		return -EADDRNOTAVAIL;
 	e->nlinks = 1 + (a.nbulk < d->nbulk ? a.nbulk : d->nbulk);
 	memcpy(e->peer, a.cookie, sizeof(e->peer));
 	set_windows(e, &a);
@@ -191,7 +183,7 @@ int tcp_ep_connect(struct ep *ep, const void *addr, uint32_t addr_len, int activ
 	list_add_tail(&e->waiting, &d->waiting);
 	tcp_tick(d, TCP_TICK_MS);
 	if (active)
-		ep_dial(e, via, a.port);
+		ep_dial(e, via);
 	else
 		tcp_claim(e);
 	return 0;

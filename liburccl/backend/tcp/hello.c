@@ -101,6 +101,30 @@ static int parse_hello(struct hello *h, const uint8_t *from)
 
 /* ---- the dialling side ---- */
 
+/* The errno by which a listener without a free descriptor refused the connection; 0: hello is no
+ * such answer. The rest of it came with hello. */
+static int refused_error(int fd, const uint8_t hello[TCP_HELLO])
+{
+	uint8_t rest[CONTROL_ERRNO + 2 - TCP_HELLO] = {0};
+	uint32_t at = CONTROL_ERRNO - TCP_HELLO;
+
+	if (memcmp(hello, CONTROL_MAGIC, strlen(CONTROL_MAGIC)))
+		return 0;
+	(void)recv(fd, rest, sizeof(rest), 0);
+	return (rest[at] | rest[at + 1] << 8) == ENFILE ? -ENFILE : -EMFILE;
+}
+
+/* The listener may have closed the connection already, behind its answer. */
+static int dial_error(const struct tcp_link *l, int err)
+{
+	uint8_t head[TCP_HELLO];
+	int refused = 0;
+
+	if (err == -ECONNRESET && recv(l->source.fd, head, TCP_HELLO, 0) == TCP_HELLO)
+		refused = refused_error(l->source.fd, head);
+	return refused ? refused : err;
+}
+
 static void dialled(struct tcp_link *l)
 {
 	struct tcp_device *d = tcp_ep_device(l->ep);
@@ -113,7 +137,7 @@ static void dialled(struct tcp_link *l)
 	if (!rc)
 		rc = tcp_watch(d, &l->source, EPOLLIN);
 	if (rc) {
-		tcp_ep_down(l->ep, rc);
+		tcp_ep_down(l->ep, dial_error(l, rc));
 		return;
 	}
 	l->state = LINK_GREETING;
@@ -147,7 +171,9 @@ static void greeted(struct tcp_link *l)
 
 	if (!rc)
 		return;
-	if (rc > 0) {
+	if (rc > 0)
+		rc = refused_error(l->source.fd, l->hello);
+	if (!rc) {
 		rc = parse_hello(&h, l->hello);
 		if (!rc && (h.link != l->index || !hello_names(l->ep, &h)))
 			rc = -EPROTO;
@@ -287,25 +313,7 @@ static struct tcp_stray *stray_new(struct tcp_device *d)
 	return &d->strays[i];
 }
 
-static int out_of_something(int err)
-{
-	return err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS;
-}
-
-/* Its eps cannot have their connections: the peers are to hear why, in time. */
-static void no_descriptors(struct tcp_device *d, int err)
-{
-	struct list *pos, *tmp;
-
-	list_for_each_safe(pos, tmp, &d->waiting) {
-		struct tcp_ep *e = list_entry(pos, struct tcp_ep, waiting);
-
-		if (!e->active)
-			tcp_ep_down(e, -err);
-	}
-}
-
-static void accept_some(struct tcp_device *d, const struct tcp_source *from)
+static void accept_some(struct tcp_device *d)
 {
 	struct tcp_stray *s;
 	uint32_t i;
@@ -313,17 +321,12 @@ static void accept_some(struct tcp_device *d, const struct tcp_source *from)
 
 	for (i = 0; i < ACCEPTS_MAX; i++) {
 		if (!stray_room(d)) {
-			tcp_pause_listeners(d);
+			tcp_inbox_pause(d);
 			return;
 		}
-		fd = accept4(from->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd < 0) {
-			if (errno == EMFILE || errno == ENFILE)
-				no_descriptors(d, errno);
-			if (out_of_something(errno))
-				tcp_pause_listeners(d);
+		fd = tcp_inbox_take(d);
+		if (fd < 0)
 			return;
-		}
 		s = stray_new(d);
 		tcp_source_init(&s->source, TCP_STRAY, fd);
 		s->since_ns = clock_ns();
@@ -380,7 +383,7 @@ static void timer_event(struct tcp_device *d)
 	}
 	tcp_look(d);
 	if (d->full)
-		tcp_resume_listeners(d);
+		tcp_inbox_resume(d);
 	if (next_tick_ms(d) != d->tick_ms)
 		set_timer(d, next_tick_ms(d));
 }
@@ -391,8 +394,8 @@ void tcp_event(struct tcp_device *d, struct tcp_source *s, uint32_t events)
 	if (s->fd < 0)
 		return;
 	switch (s->kind) {
-	case TCP_LISTENER:
-		accept_some(d, s);
+	case TCP_INBOX:
+		accept_some(d);
 		break;
 	case TCP_TIMER:
 		timer_event(d);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets of the tcp backend: their settings, their epoll events, listening. */
+/* Sockets of the tcp backend: their settings, their epoll events, and those that the context's
+ * listener has accepted. */
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
 #include "backend/tcp/tcp.h"
 
-#define BIND_TRIES 8u /* attempts to find a port that is free at all addresses */
+#define INBOX_MAX 128u /* connections that wait in the inbox: at most the pipe's capacity */
 
 int tcp_watch(struct tcp_device *d, struct tcp_source *s, uint32_t events)
 {
@@ -26,26 +28,68 @@ void tcp_source_init(struct tcp_source *s, enum tcp_source_kind kind, int fd)
 	s->events = UINT32_MAX;
 }
 
-static void watch_listeners(struct tcp_device *d, uint32_t events)
-{
-	uint32_t i;
+/* ---- connections that the context's listener has accepted ---- */
 
-	for (i = 0; i < d->nlisteners; i++)
-		tcp_watch(d, &d->listeners[i], events);
+int tcp_inbox_open(struct tcp_device *d)
+{
+	int fd[2];
+
+	if (pipe2(fd, O_NONBLOCK | O_CLOEXEC))
+		return -errno;
+	tcp_source_init(&d->inbox, TCP_INBOX, fd[0]);
+	d->outbox = fd[1];
+	return tcp_watch(d, &d->inbox, EPOLLIN);
 }
 
-void tcp_pause_listeners(struct tcp_device *d)
+int tcp_inbox_put(struct device *dev, int fd)
+{
+	struct tcp_device *d = tcp_device(dev);
+
+	if (d->put - load_acquire(&d->taken) == INBOX_MAX)
+		return 0;
+	if (write(d->outbox, &fd, sizeof(fd)) != (ssize_t)sizeof(fd))
+		return 0;
+	d->put++;
+	return 1;
+}
+
+int tcp_inbox_take(struct tcp_device *d)
+{
+	int fd, one = 1;
+
+	if (d->inbox.fd < 0 || read(d->inbox.fd, &fd, sizeof(fd)) != (ssize_t)sizeof(fd))
+		return -1;
+	store_release(&d->taken, d->taken + 1);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	return fd;
+}
+
+void tcp_inbox_close(struct tcp_device *d)
+{
+	int fd;
+
+	while ((fd = tcp_inbox_take(d)) >= 0)
+		close(fd);
+	tcp_close_source(d, &d->inbox);
+	if (d->outbox >= 0)
+		close(d->outbox);
+}
+
+void tcp_inbox_pause(struct tcp_device *d)
 {
 	d->full = 1;
-	watch_listeners(d, 0);
+	tcp_watch(d, &d->inbox, 0);
 	tcp_tick(d, TCP_TICK_MS);
 }
 
-void tcp_resume_listeners(struct tcp_device *d)
+void tcp_inbox_resume(struct tcp_device *d)
 {
 	d->full = 0;
-	watch_listeners(d, EPOLLIN);
+	if (d->inbox.fd >= 0)
+		tcp_watch(d, &d->inbox, EPOLLIN);
 }
+
+/* ---- sockets ---- */
 
 /* A forked child may hold it open, so close() alone would not end it or remove it from epoll. */
 void tcp_close_source(struct tcp_device *d, struct tcp_source *s)
@@ -54,25 +98,18 @@ void tcp_close_source(struct tcp_device *d, struct tcp_source *s)
 		return;
 	if (s->events != UINT32_MAX)
 		epoll_ctl(d->dev.fd, EPOLL_CTL_DEL, s->fd, NULL);
-	if (s->kind != TCP_TIMER)
+	if (s->kind != TCP_TIMER && s->kind != TCP_INBOX)
 		shutdown(s->fd, SHUT_RDWR);
 	close(s->fd);
 	s->fd = -1;
-	/* There may be room again for connections in the listener's backlog. */
+	/* There may be room again for connections in the inbox. */
 	if (d->full)
-		tcp_resume_listeners(d);
+		tcp_inbox_resume(d);
 }
 
 socklen_t tcp_addr_len(const struct sockaddr_storage *ss)
 {
 	return ss->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-}
-
-static in_port_t *addr_port(struct sockaddr_storage *ss)
-{
-	if (ss->ss_family == AF_INET6)
-		return &((struct sockaddr_in6 *)ss)->sin6_port;
-	return &((struct sockaddr_in *)ss)->sin_port;
 }
 
 int tcp_socket(int family)
@@ -90,53 +127,6 @@ int tcp_socket(int family)
 		return rc;
 	}
 	return fd;
-}
-
-/* Connections inherit the listener's settings. */
-static int listen_one(struct tcp_device *d, const struct sockaddr_storage *at, int alone)
-{
-	struct tcp_source *s = &d->listeners[d->nlisteners];
-	struct sockaddr_storage ss = *at;
-	socklen_t len = tcp_addr_len(&ss);
-	int fd = tcp_socket(ss.ss_family);
-
-	if (fd < 0)
-		return fd;
-	tcp_source_init(s, TCP_LISTENER, fd);
-	d->nlisteners++;
-	if (ss.ss_family == AF_INET6 && !alone)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){1}, sizeof(int));
-	*addr_port(&ss) = htons(d->port);
-	if (bind(fd, (struct sockaddr *)&ss, len) || listen(fd, SOMAXCONN) ||
-	    getsockname(fd, (struct sockaddr *)&ss, &len))
-		return -errno;
-	d->port = ntohs(*addr_port(&ss));
-	return tcp_watch(d, s, EPOLLIN);
-}
-
-void tcp_unlisten(struct tcp_device *d)
-{
-	while (d->nlisteners)
-		tcp_close_source(d, &d->listeners[--d->nlisteners]);
-	d->port = 0;
-}
-
-int tcp_listen(struct tcp_device *d, const struct sockaddr_storage *at, uint32_t n)
-{
-	uint32_t i, tries;
-	int rc = 0;
-
-	/* A port that is free at one address may be taken at the next. */
-	for (tries = 0; tries < BIND_TRIES; tries++) {
-		for (i = 0, rc = 0; i < n && !rc; i++)
-			rc = listen_one(d, &at[i], n == 1);
-		if (!rc)
-			break;
-		tcp_unlisten(d);
-		if (rc != -EADDRINUSE)
-			break;
-	}
-	return rc;
 }
 
 int tcp_bind_from(int fd, const struct sockaddr_storage *from)

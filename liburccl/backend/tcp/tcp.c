@@ -59,7 +59,7 @@ static int tcp_close(struct device *dev)
 		if (d->strays[i].used)
 			tcp_close_source(d, &d->strays[i].source);
 	}
-	tcp_unlisten(d);
+	tcp_inbox_close(d);
 	tcp_close_source(d, &d->timer);
 	fd_close(d->dev.fd);
 	handles_fini(&d->grants);
@@ -78,6 +78,8 @@ static void device_init(struct tcp_device *d, const struct device_config *config
 	d->look_ms = tcp_look_ms(d->dead_after_ms);
 	d->is_inline = (config->params->flags & URCCL_OPEN_INLINE) != 0;
 	tcp_source_init(&d->timer, TCP_TIMER, -1);
+	tcp_source_init(&d->inbox, TCP_INBOX, -1);
+	d->outbox = -1;
 	list_init(&d->waiting);
 	list_init(&d->reporting);
 	list_init(&d->sending);
@@ -97,18 +99,16 @@ static int tcp_device_open(struct tcp_device *d, const struct device_config *con
 	if (rc)
 		return rc;
 	if (config->nlisten) {
-		rc = tcp_listen(d, config->listen, config->nlisten);
+		rc = tcp_inbox_open(d);
 		if (rc)
-			return fail(rc,
-				    "tcp: cannot listen for data connections: %s; listen or "
-				    "socket_ifname must name addresses of this host",
-				    errno_text(-rc));
+			return fail_errno(rc, "tcp: no pipe for accepted connections");
 	}
 	d->driver = choose_driver(config->params);
 	d->dev.about = d->driver == &tcp_uring
-			       ? "any peer, by sockets and io_uring, which tcp_driver asks for"
-			       : "any peer, by sockets and epoll: io_uring is used where "
-				 "tcp_driver asks for it";
+			       ? "any peer, at the one port of listen, by sockets and io_uring, "
+				 "which tcp_driver asks for"
+			       : "any peer, at the one port of listen, by sockets and epoll: "
+				 "io_uring is used where tcp_driver asks for it";
 	rc = d->driver->open(d);
 	if (rc)
 		d->driver = NULL;
@@ -278,4 +278,6 @@ const struct backend backend_tcp = {
 	.cancel = tcp_cancel,
 	.poll = tcp_poll,
 	.arm = tcp_arm,
+	.accept = tcp_inbox_put,
+	.greeting = {'U', 'C', 'C', 'L'},
 };

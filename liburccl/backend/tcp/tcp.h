@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TCP: an ep is one connection for small or urgent chunks and some for bulk, each carrying a stream
- * (stream.h). A device listens at an address of its own; an ep's address is its port and a random
- * cookie, by which the passive side finds the ep of a new connection. Both sides send a hello
- * before the stream begins.
+ * (stream.h). Connections are dialled to the address and port of the peer's control connection,
+ * whose listener gives them to the device. An ep's address is a random cookie, by which the passive
+ * side finds the ep of a new connection. Both sides send a hello before the stream begins.
  *
  * The files: tcp.c the table, poll and exposures; ep.c an ep from open to close; socket.c
- * sockets and listening; hello.c dialling, accepting and the handshake; alive.c detection of dead
+ * sockets; hello.c dialling, accepting and the handshake; alive.c detection of dead
  * peers; ready.c and uring.c the drivers that move bytes.
  */
 #ifndef BACKEND_TCP_H
@@ -32,7 +32,7 @@ struct tcp_device;
 struct tcp_ep;
 
 /* An epoll event points to this: the first member of every object with a descriptor. */
-enum tcp_source_kind { TCP_LISTENER, TCP_TIMER, TCP_STRAY, TCP_LINK, TCP_RING };
+enum tcp_source_kind { TCP_INBOX, TCP_TIMER, TCP_STRAY, TCP_LINK, TCP_RING };
 struct tcp_source {
 	uint32_t kind;			/* enum tcp_source_kind */
 	int fd;				/* -1: none */
@@ -131,14 +131,15 @@ extern const struct tcp_driver tcp_ready, tcp_uring;
 struct tcp_device {
 	struct device dev;		/* dev.fd: epoll */
 	const struct tcp_driver *driver;
-	struct tcp_source listeners[LISTEN_MAX], timer;
-	uint32_t nlisteners;
+	struct tcp_source inbox, timer;	/* inbox: a pipe of descriptors that were accepted */
+	int outbox;			/* its other end: the control thread's */
+	uint32_t put;			/* connections put into the inbox; the control thread's */
+	uint32_t taken;			/* of these, taken out; the engine thread writes */
 	uint32_t tick_ms;		/* period of the timer; 0: not armed */
 	uint32_t look_ms;		/* period of checks of links with unacknowledged bytes */
-	uint32_t full;			/* listeners are paused: no room, or no descriptors */
+	uint32_t full;			/* the inbox is paused: no room */
 	uint32_t nbulk;			/* bulk links that an ep asks for */
 	uint32_t dead_after_ms;
-	uint16_t port;			/* host order; 0: does not listen */
 	struct class_socket classes[CLASSES];
 	struct handles grants;
 	struct list waiting;		/* tcp_ep.waiting */
@@ -203,11 +204,13 @@ uint32_t tcp_report(struct tcp_device *d, struct event *events, uint32_t n, int 
 void tcp_source_init(struct tcp_source *s, enum tcp_source_kind kind, int fd);
 /* A socket with the settings common to all, or -errno. */
 int tcp_socket(int family);
-/* Listens at n addresses, on one port. */
-int tcp_listen(struct tcp_device *d, const struct sockaddr_storage *at, uint32_t n);
-void tcp_unlisten(struct tcp_device *d);
-void tcp_pause_listeners(struct tcp_device *d);	/* until there is room, or a tick */
-void tcp_resume_listeners(struct tcp_device *d);
+/* Connections that were accepted for the device. */
+int tcp_inbox_open(struct tcp_device *d); /* 0 or -errno */
+void tcp_inbox_close(struct tcp_device *d);
+int tcp_inbox_put(struct device *dev, int fd); /* backend.accept */
+int tcp_inbox_take(struct tcp_device *d);	/* -1: none */
+void tcp_inbox_pause(struct tcp_device *d);	/* until there is room, or a tick */
+void tcp_inbox_resume(struct tcp_device *d);
 socklen_t tcp_addr_len(const struct sockaddr_storage *ss);
 /* Binds fd to ep.from. 0 or -errno. */
 int tcp_bind_from(int fd, const struct sockaddr_storage *from);
