@@ -473,8 +473,8 @@ int failures_get(const struct failures *f, uint32_t detail, struct failure *out)
 int reason_text(uint32_t reason, const uint64_t arg[3], char *buf, size_t len);
 /* Stores the beginning of a text in n figures, which %q of reasons.h shows. */
 void text_args(uint64_t *arg, size_t n, const void *text, size_t len);
-/* Stores the errors of up to three rails in one figure, which %p of reasons.h shows: adds the
- * newest to before. rail: 1 + the rail's number; 0: the only rail of its transport. */
+/* Stores the errors of up to three rails in 48 bits, which %p of reasons.h shows: adds the newest
+ * to before. rail: 1 + the rail's number; 0: the only rail of its transport. */
 uint64_t rails_arg(uint64_t before, uint32_t transport, uint32_t rail, int err);
 /* Writes the whole sentence. Returns like snprintf(). peer_name: a name for the peer, or NULL. */
 int failure_text(const struct failure *f, const char *peer_name, char *buf, size_t len);

@@ -177,20 +177,42 @@ void text_args(uint64_t *arg, size_t n, const void *text, size_t len)
 }
 
 #define RAILS_NAMED 3u
-#define RAIL_BITS   21u
-/* Enough bits for errors of the system and for libfabric's own codes, which are higher. */
-#define ERROR_BITS 13u
-#define ERROR_MOST ((1u << ERROR_BITS) - 1)
+#define RAIL_BITS   16u
+#define ERROR_BITS  8u
+/* The system's errors are below it. libfabric's own codes from FABRIC_FIRST on are stored from here
+ * on. */
+#define ERROR_FABRIC 200u
+#define FABRIC_FIRST 256u
+#define ERROR_OTHER  255u
 
-/* Packs the last three errors into one figure. Each takes a transport and a rail of four bits each
- * and an error; the oldest error is in the highest bits. */
+/* Packs the last three errors into 48 bits. Each takes a transport and a rail of four bits each and
+ * an error of eight; the oldest error is in the highest bits. */
 uint64_t rails_arg(uint64_t before, uint32_t transport, uint32_t rail, int err)
 {
-	uint32_t positive = (uint32_t)(err < 0 ? -err : err);
+	uint32_t e = (uint32_t)(err < 0 ? -err : err);
 	uint64_t kept = before & ((1ull << (RAILS_NAMED - 1) * RAIL_BITS) - 1);
 
+	if (e >= FABRIC_FIRST && e - FABRIC_FIRST < ERROR_OTHER - ERROR_FABRIC)
+		e -= FABRIC_FIRST - ERROR_FABRIC;
+	else if (e >= ERROR_FABRIC)
+		e = ERROR_OTHER;
 	return kept << RAIL_BITS | (transport & 15) << (ERROR_BITS + 4) |
-	       (rail & 15) << ERROR_BITS | (positive < ERROR_MOST ? positive : ERROR_MOST);
+	       (rail & 15) << ERROR_BITS | e;
+}
+
+static void text_rail_error(struct sentence *t, uint32_t transport, uint32_t e)
+{
+	t->named = 0;
+	if (e == ERROR_OTHER)
+		text_add(&t->text, "an unknown error");
+	else
+		text_errno(t, e < ERROR_FABRIC ? e : e - ERROR_FABRIC + FABRIC_FIRST);
+	if (t->named == EMFILE)
+		text_add(&t->text, ": see ulimit -n %s",
+			 transport ? "here and at the peer" : "there");
+	if (transport == URCCL_TRANSPORT_SHM && t->named == EACCES)
+		text_add(&t->text, ": enforce=owner at one end and bounce=no at the other "
+				   "leave it nothing to move bytes by");
 }
 
 static void text_rails(struct sentence *t, uint64_t arg)
@@ -209,10 +231,7 @@ static void text_rails(struct sentence *t, uint64_t arg)
 		if (rail)
 			text_add(&t->text, " rail %u", rail - 1);
 		text_add(&t->text, ": ");
-		text_errno(t, one & ERROR_MOST);
-		if (transport == URCCL_TRANSPORT_SHM && t->named == EACCES)
-			text_add(&t->text, ": enforce=owner at one end and bounce=no at the other "
-					   "leave it nothing to move bytes by");
+		text_rail_error(t, transport, one & ((1u << ERROR_BITS) - 1));
 		sep = ", ";
 	}
 	if (!arg)
@@ -265,9 +284,6 @@ static void text_figure(struct sentence *t, char kind, uint64_t arg)
 	case 't':
 		text_transports(t, arg);
 		return;
-	case 'p':
-		text_rails(t, arg);
-		return;
 	case 'g':
 		text_add(&t->text, "%s", gai_text((int)arg));
 		return;
@@ -306,7 +322,7 @@ static void text_figure(struct sentence *t, char kind, uint64_t arg)
 static void text_reason(struct sentence *t, uint32_t reason, const uint64_t args[3])
 {
 	const char *s = reason < REASON_LAST ? texts[reason] : texts[REASON_NONE];
-	int is_address = 0;
+	int is_address = 0, rails = 0;
 	size_t arg = 0;
 
 	for (; *s; s++) {
@@ -318,13 +334,16 @@ static void text_reason(struct sentence *t, uint32_t reason, const uint64_t args
 		} else if (*s == 'q') {
 			text_quote(t, args + arg, 3 - arg);
 			arg = 3;
+		} else if (*s == 'p') {
+			text_rails(t, args[2] >> 16);
+			rails = 1;
 		} else if (*s == 'h') {
 			text_errno(t, args[2] >> 32 & 0xffff);
 		} else {
 			text_figure(t, *s, args[arg++]);
 		}
 	}
-	if (is_address)
+	if (is_address && !rails)
 		text_of_many(t, args);
 }
 

@@ -5,9 +5,10 @@
  * limit that it met, %d as an errno in the low 16 bits with the device's own codes in the bits
  * above, %o as an opcode's name, %f as flags of an entry, %F as a field of an entry by its offset
  * (from 64 on: in its second half), %q as the text that the remaining figures hold, %k as the kind
- * of a handle, %t as transports by bit, %p as the errors of rails, %v as two ranges of versions, %g
- * as an error of getaddrinfo(). %a shows an address: the first two figures, with the port in the
- * low half of the third; %h shows the errno in bits 32 to 47 of the third figure. */
+ * of a handle, %t as transports by bit, %v as two ranges of versions, %g as an error of
+ * getaddrinfo(). %a shows an address: the first two figures, with the port in the low 16 bits of
+ * the third. Beside it, %h shows the errno in bits 32 to 47 of the third figure, or %p the errors
+ * of rails in its upper 48 bits. */
 /* clang-format off */
 REASON(OPCODE,		"opcode %u is not known to this version: prepare entries with urccl_prep_*()")
 REASON(UNPREPARED,	"entry was taken and never prepared: call urccl_prep_*() after urccl_get_sqe()")
@@ -289,14 +290,13 @@ REASON(RAIL_VERSION,	"versions of the transport's protocol do not meet: %v. Upda
 REASON(DIAL_DEVICE,	"no transport here can begin a connection; the last one said %l")
 REASON(DIAL_COMMON,	"no transport in common: this side has %t, the peer %t. Let the setting "
 			"transport of one name what the other has")
-REASON(DIAL_NO_PATH,	"none of the allowed transports reaches the peer: %p")
+REASON(DIAL_NO_PATH,	"none of the allowed transports reaches %a: %p")
 REASON(DIAL_REQUIRED,	"the peer is where %t reaches, which the policy requires there, and it "
 			"offers no such way")
-REASON(DIAL_REQUIRED_DOWN, "the transport that the policy requires with this peer did not come "
-			"up: %p")
+REASON(DIAL_REQUIRED_DOWN, "the transport that the policy requires with %a did not come up: %p")
 REASON(DIAL_POLICY,	"the peer's policy requires %t with this context, which offers it %t: let the "
 			"setting transport name that here, or require no other there")
-REASON(DIAL_POLICY_DOWN, "the transport that the peer's policy requires with this context did not come up "
+REASON(DIAL_POLICY_DOWN, "the transport that the policy of %a requires with this context did not come up "
 			"there: %p")
 REASON(DIAL_GARBAGE,	"what answered at %a is not liburccl: dial the address in its metadata")
 REASON(DIAL_STALE,	"%a now belongs to another incarnation than the metadata names: "

@@ -55,6 +55,20 @@ void addr_port_set(struct sockaddr_storage *ss, uint32_t port)
 	memcpy((char *)ss + PORT_AT, &value, sizeof(value));
 }
 
+void addr_args(const struct sockaddr_storage *ss, uint64_t more, uint64_t arg[3])
+{
+	const struct sockaddr_in6 *in6 = (const void *)ss;
+	const struct sockaddr_in *in = (const void *)ss;
+	uint8_t addr[16] = {[10] = 0xff, [11] = 0xff};
+
+	if (ss->ss_family == AF_INET6)
+		memcpy(addr, &in6->sin6_addr, 16);
+	else
+		memcpy(addr + 12, &in->sin_addr, 4);
+	memcpy(arg, addr, 16);
+	arg[2] = addr_port(ss) | more << 16;
+}
+
 static int port_valid(const char *port, uint64_t len)
 {
 	uint32_t value = 0;

@@ -48,6 +48,17 @@ int policy_allows(const struct control *c, uint32_t host, uint32_t transport)
 	return !required || required == transport;
 }
 
+void down_args(const struct peer *p, uint32_t reason, uint64_t arg, uint64_t args[3])
+{
+	if (reason == REASON_DIAL_NO_PATH || reason == REASON_DIAL_REQUIRED_DOWN ||
+	    reason == REASON_DIAL_POLICY_DOWN) {
+		addr_args(&p->remote, arg, args);
+		return;
+	}
+	args[0] = arg;
+	args[1] = args[2] = 0;
+}
+
 /* ---- the log ---- */
 
 void log_peer_up(const struct control *c, const struct peer *p)
@@ -68,12 +79,13 @@ void log_peer_down(const struct control *c, const struct peer *p, uint32_t reaso
 	enum urccl_log_level level = graceful || reason == REASON_CLOSING || p->leaving
 					     ? URCCL_LOG_INFO
 					     : URCCL_LOG_WARN;
-	const uint64_t args[3] = {arg, 0, 0};
 	char name[80], why[256];
+	uint64_t args[3];
 
 	if (!log_wants(&c->log, level))
 		return;
 	addr_text(&p->remote, name, sizeof(name));
+	down_args(p, reason, arg, args);
 	reason_text(reason, args, why, sizeof(why));
 	log_text(&c->log, level, "peer %s %s: %s", name,
 		 p->stage == STAGE_UP ? "is gone" : "did not come up", why);

@@ -190,6 +190,8 @@ uint32_t addr_port(const struct sockaddr_storage *ss); /* host order */
 /* 1: the same address and port. */
 int addr_port_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 void addr_port_set(struct sockaddr_storage *ss, uint32_t port);
+/* Packs address and port as %a of reasons.h shows them, with 48 bits of more behind the port. */
+void addr_args(const struct sockaddr_storage *ss, uint64_t more, uint64_t arg[3]);
 /* "10.0.0.2:7777", "[::1]:7777" */
 void addr_text(const struct sockaddr_storage *ss, char *buf, size_t len);
 /* Splits "host:port". 0 or -EINVAL. */
@@ -281,6 +283,8 @@ uint32_t host_id(void); /* identifies this machine; 0: unknown */
 /* The one transport that the policy requires with a peer of this host ID; 0: any. */
 uint32_t policy_required(const struct control *c, uint32_t host);
 int policy_allows(const struct control *c, uint32_t host, uint32_t transport);
+/* The figures of the reason why the peer went down, which has arg. */
+void down_args(const struct peer *p, uint32_t reason, uint64_t arg, uint64_t args[3]);
 void log_peer_up(const struct control *c, const struct peer *p);
 void log_peer_down(const struct control *c, const struct peer *p, uint32_t reason, uint64_t arg,
 		   int graceful);

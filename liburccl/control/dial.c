@@ -241,20 +241,21 @@ static void dial_found(struct control *c, const struct host *h, struct peer *p)
 	dials_share(c, &h->addr, p);
 }
 
-static void dial_no_path(struct dial *d, const struct wire_refuse *r)
+static void dial_no_path(struct dial *d, const struct host *h, const struct wire_refuse *r)
 {
-	uint64_t ours = 0;
+	uint64_t ours = 0, arg[3];
 	uint32_t i;
 
 	for (i = 0; i < d->npaths; i++)
 		ours |= 1ull << d->paths[i]->rail.ep->dev->ops->transport;
 	if (r->required && !(ours >> r->required & 1))
 		dial_note(d, -EHOSTUNREACH, REASON_DIAL_POLICY, 1ull << r->required, ours, 0);
-	else if (ours & r->transports)
+	else if (ours & r->transports) {
+		addr_args(&h->addr, rails_arg(0, r->required, 0, (int)(r->error & 0xfff)), arg);
 		dial_note(d, -EHOSTUNREACH,
-			  r->required ? REASON_DIAL_POLICY_DOWN : REASON_DIAL_NO_PATH,
-			  rails_arg(0, r->required, 0, (int)(r->error & 0xfff)), 0, 0);
-	else
+			  r->required ? REASON_DIAL_POLICY_DOWN : REASON_DIAL_NO_PATH, arg[0],
+			  arg[1], arg[2]);
+	} else
 		dial_note(d, -EHOSTUNREACH, REASON_DIAL_COMMON, ours, r->transports, 0);
 }
 
@@ -303,7 +304,7 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 			       (int)(r->error & 0xfff));
 		break;
 	case WIRE_NO_PATH:
-		dial_no_path(d, r);
+		dial_no_path(d, h, r);
 		break;
 	case WIRE_SECRET:
 		dial_note_host(d, h, -EACCES, REASON_DIAL_SECRET, 0);

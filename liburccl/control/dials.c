@@ -40,28 +40,12 @@ void dial_note(struct dial *d, int res, uint32_t reason, uint64_t a, uint64_t b,
 	d->arg[2] = e;
 }
 
-/* Packs address, port and errno for %a and %h. The upper 16 bits of arg[2] are free for of_many. */
-static void addr_args(const struct sockaddr_storage *ss, int err, uint64_t arg[3])
-{
-	const struct sockaddr_in6 *in6 = (const void *)ss;
-	const struct sockaddr_in *in = (const void *)ss;
-	uint8_t addr[16] = {[10] = 0xff, [11] = 0xff};
-	uint16_t port = ntohs(ss->ss_family == AF_INET6 ? in6->sin6_port : in->sin_port);
-
-	if (ss->ss_family == AF_INET6)
-		memcpy(addr, &in6->sin6_addr, 16);
-	else
-		memcpy(addr + 12, &in->sin_addr, 4);
-	memcpy(arg, addr, 16);
-	arg[2] = port | (uint64_t)err << 32;
-}
-
 void dial_note_host(struct dial *d, const struct host *h, int res, uint32_t reason, int err)
 {
 	uint64_t arg[3];
 
-	addr_args(&h->addr, err, arg);
-	arg[2] |= (uint64_t)d->of_many << 48;
+	/* The upper 16 bits are what text_of_many() shows. */
+	addr_args(&h->addr, (uint64_t)d->of_many << 32 | (uint64_t)err << 16, arg);
 	dial_note(d, res, reason, arg[0], arg[1], arg[2]);
 }
 
@@ -194,10 +178,12 @@ void dials_lost(struct control *c, struct peer *p)
 	dials_take(p, &lost);
 	while (!list_empty(&lost)) {
 		struct dial *d = list_first(&lost, struct dial, of_peer);
+		uint64_t arg[3];
 
 		list_del(&d->of_peer);
 		if (d->own) {
-			dial_note(d, p->lost.e.cause, p->lost.e.reason, p->lost.e.arg, 0, 0);
+			down_args(p, p->lost.e.reason, p->lost.e.arg, arg);
+			dial_note(d, p->lost.e.cause, p->lost.e.reason, arg[0], arg[1], arg[2]);
 			dial_next(c, d);
 		} else {
 			dial_backoff(c, d);

@@ -102,6 +102,7 @@ static void text_is(const struct failure *f, const char *peer, const char *expec
 
 static void test_texts(void)
 {
+	uint64_t rails;
 	struct failure f = {.reason = REASON_REMOTE_RANGE,
 			    .res = -ERANGE,
 			    .peer = 0x100002,
@@ -133,19 +134,22 @@ static void test_texts(void)
 			     .res = -EHOSTUNREACH,
 			     .opcode = URCCL_OP_CONNECT,
 			     .segment = UINT32_MAX};
-	f.arg[0] = rails_arg(0, URCCL_TRANSPORT_SHM, 0, -ENOENT);
-	f.arg[0] = rails_arg(f.arg[0], URCCL_TRANSPORT_IB, 1, -ETIMEDOUT);
-	f.arg[0] = rails_arg(f.arg[0], URCCL_TRANSPORT_IB, 8, -EIO);
+	memcpy(f.arg, (const uint8_t[16]){[10] = 0xff, 0xff, 10, 0, 0, 2}, 16);
+	rails = rails_arg(0, URCCL_TRANSPORT_SHM, 0, -ENOENT);
+	rails = rails_arg(rails, URCCL_TRANSPORT_IB, 1, -ETIMEDOUT);
+	rails = rails_arg(rails, URCCL_TRANSPORT_IB, 8, -EIO);
+	f.arg[2] = rails << 16 | 7777;
 	text_is(&f, NULL,
-		"connect: none of the allowed transports reaches the peer: shm: ENOENT (No such "
-		"file or directory), ib rail 0: ETIMEDOUT (Connection timed out), ib rail 7: EIO "
-		"(Input/output error) (EHOSTUNREACH)");
+		"connect: none of the allowed transports reaches 10.0.0.2:7777: shm: ENOENT (No "
+		"such file or directory), ib rail 0: ETIMEDOUT (Connection timed out), ib rail 7: "
+		"EIO (Input/output error) (EHOSTUNREACH)");
 	/* The oldest of more than three is not told. libfabric has errors beyond the system's. */
-	f.arg[0] = rails_arg(f.arg[0], URCCL_TRANSPORT_FABRIC, 2, -265);
-	f.arg[0] = rails_arg(f.arg[0], URCCL_TRANSPORT_NONE, 0, 0x7fffffff);
+	rails = rails_arg(rails, URCCL_TRANSPORT_FABRIC, 2, -265);
+	rails = rails_arg(rails, URCCL_TRANSPORT_NONE, 0, 0x7fffffff);
+	f.arg[2] = rails << 16 | 7777;
 	text_is(&f, NULL,
-		"connect: none of the allowed transports reaches the peer: ib rail 7: EIO "
-		"(Input/output error), fabric rail 1: error 265, the peer: error 8191 "
+		"connect: none of the allowed transports reaches 10.0.0.2:7777: ib rail 7: EIO "
+		"(Input/output error), fabric rail 1: error 265, the peer: an unknown error "
 		"(EHOSTUNREACH)");
 	f = (struct failure){.reason = 9999, .res = 0, .opcode = 200};
 	text_is(&f, NULL, "opcode 200: no reason was noted");
