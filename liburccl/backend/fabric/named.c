@@ -20,10 +20,12 @@ static int efa_tclass(int16_t sl, int16_t tc, uint32_t *tclass)
 {
 	if (tc != URCCL_AUTO && tc)
 		return fail(-EOPNOTSUPP,
-			    "efa: rdma_tc is %d, and EFA has no traffic classes: leave it auto",
+			    "efa: rdma_tc is %d, but EFA has no traffic classes: set it to auto",
 			    tc);
 	if (sl != URCCL_AUTO && sl && sl != EFA_LOW_LATENCY)
-		return fail(-EOPNOTSUPP, "efa: rdma_sl is %d, and EFA has service levels 0 and %d",
+		return fail(-EOPNOTSUPP,
+			    "efa: rdma_sl is %d, but EFA has only service levels 0 and %d: set it "
+			    "to one of them, or to auto",
 			    sl, EFA_LOW_LATENCY);
 	*tclass = sl ? FI_TC_LOW_LATENCY : FI_TC_UNSPEC;
 	return 0;
@@ -53,30 +55,37 @@ void fabric_efa_wish(struct fabric_wish *w, const struct device_config *config)
 				  .is_efa = 1};
 }
 
-static int is_emulated(const struct fabric_device *d, int option)
+/* Emulated operations are copied, and only progress while the peer's process runs. */
+static int refuse_emulated(const struct fabric_device *d, int option, const char *what)
 {
+	const char *domain = d->info->domain_attr->name;
 	bool emulated = true;
 	size_t len = sizeof(emulated);
+	int err = fi_getopt(&d->msg.ep->fid, FI_OPT_ENDPOINT, option, &emulated, &len);
 
-	return fi_getopt(&d->msg.ep->fid, FI_OPT_ENDPOINT, option, &emulated, &len) || emulated;
+	if (err)
+		return fail(-EOPNOTSUPP,
+			    "efa: libfabric does not say whether %s emulates remote %s (%s): "
+			    "install a newer libfabric, or set transport to fabric:efa, which "
+			    "accepts emulation",
+			    domain, what, d->lib.strerror(err < 0 ? -err : err));
+	if (!emulated)
+		return 0;
+	return fail(-EOPNOTSUPP,
+		    "efa: %s emulates remote %s by messages, which the peer's CPU copies: use an "
+		    "instance type whose EFA has RDMA, or set transport to fabric:efa, which "
+		    "accepts emulation",
+		    domain, what);
 }
 
-/* Emulated operations are copied, and only progress while the peer's process runs. */
 int fabric_check_endpoint(const struct fabric_device *d, const struct fabric_wish *w)
 {
-	const char *what = "reads";
+	int rc;
 
 	if (!w->is_efa)
 		return 0;
-	if (!is_emulated(d, EFA_EMULATED_READ)) {
-		if (!is_emulated(d, EFA_EMULATED_WRITE))
-			return 0;
-		what = "writes";
-	}
-	return fail(-EOPNOTSUPP,
-		    "efa: on %s remote %s are emulated by messages, or libfabric is too old to say "
-		    "that they are not: fabric:efa goes by them all the same",
-		    d->info->domain_attr->name, what);
+	rc = refuse_emulated(d, EFA_EMULATED_READ, "reads");
+	return rc ? rc : refuse_emulated(d, EFA_EMULATED_WRITE, "writes");
 }
 
 /* ---- cxi ---- */
@@ -111,8 +120,9 @@ int fabric_cxi_threading(struct fabric_wish *w, const struct urccl_params *p)
 		w->threading = FI_THREAD_COMPLETION;
 		return 0;
 	default:
-		return fail(-EOPNOTSUPP, "cxi: cxi_threading is to be auto, safe, domain or "
-					 "completion: libfabric 2 has no other for two threads");
+		return fail(-EOPNOTSUPP,
+			    "cxi: libfabric 2 has not this value of cxi_threading for programs "
+			    "with two threads: set it to auto, safe, domain or completion");
 	}
 }
 
@@ -148,14 +158,16 @@ int fabric_nic_check(const struct fi_info *info)
 
 	if (is_cxi(info) && !(mode & FI_MR_PROV_KEY))
 		return fail(-EOPNOTSUPP,
-			    "cxi: %s has no keys of its own making (FI_MR_PROV_KEY), without "
-			    "which nothing that was given can be taken back",
+			    "cxi: %s does not choose the keys of memory itself (it lacks "
+			    "FI_MR_PROV_KEY), so a revoked key could open other memory later: "
+			    "install a newer libfabric, or take cxi out of transport",
 			    info->domain_attr->name);
 	if (is_efa(info) && !(mode & FI_MR_LOCAL))
 		return fail(
 			-EOPNOTSUPP,
-			"efa: %s keeps regions that are closed (it has no FI_MR_LOCAL), so that "
-			"nothing that was given can be taken back",
+			"efa: %s caches memory regions that were closed (it lacks FI_MR_LOCAL), so "
+			"peers could still access revoked memory: install a newer libfabric, or "
+			"take efa out of transport",
 			info->domain_attr->name);
 	return 0;
 }
@@ -174,7 +186,8 @@ int fabric_nic_domain(struct fabric_device *d)
 	if (!err)
 		return 0;
 	return fail(-EOPNOTSUPP,
-		    "cxi: match events cannot be had, or optimised regions not be done without "
-		    "(%s): what is revoked might still be written",
-		    d->lib.strerror(err < 0 ? -err : err));
+		    "cxi: %s cannot turn on match events, or cannot turn off optimized memory "
+		    "regions (%s), so peers could still write to revoked memory: install a newer "
+		    "libfabric, or take cxi out of transport",
+		    d->info->domain_attr->name, d->lib.strerror(err < 0 ? -err : err));
 }

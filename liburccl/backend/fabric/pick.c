@@ -15,16 +15,20 @@ int fabric_wish_read(struct fabric_wish *w, const char *text)
 
 	*w = (struct fabric_wish){.most = FABRIC_RAILS};
 	if (!prov || prov >= sizeof(w->prov))
-		return fail(-EINVAL, "\"%.*s\" is no name of a provider of libfabric", (int)len,
-			    text);
+		return fail(-EINVAL,
+			    "\"%.*s\" is not the name of a libfabric provider, of 1 to %u "
+			    "characters: write fabric:NAME with one that fi_info -l lists",
+			    (int)len, text, (unsigned int)sizeof(w->prov) - 1);
 	memcpy(w->prov, text, prov);
 	for (at = text + prov; *at == '@'; at += n + 1) {
 		n = strcspn(at + 1, "@" BEHIND);
 		if (!n || n >= sizeof(w->domains[0]) || w->ndomains == FABRIC_RAILS)
 			return fail(-EINVAL,
-				    "\"%.*s\": behind each @ is a domain's name, %u of them at "
-				    "most",
-				    (int)len, text, FABRIC_RAILS);
+				    "\"%.*s\": each @ must have the name of a domain behind it, "
+				    "of 1 to %u characters, and there may be %u domains: write "
+				    "fabric:NAME@DOMAIN with domains that fi_info -p NAME lists",
+				    (int)len, text, (unsigned int)sizeof(w->domains[0]) - 1,
+				    FABRIC_RAILS);
 		memcpy(w->domains[w->ndomains++], at + 1, n);
 	}
 	return 0;
@@ -153,8 +157,8 @@ int fabric_pick(const struct fi_info *list, const struct fabric_wish *w, struct 
 	if (p->n || p->nmissing)
 		return 0;
 	return fail(-ENODEV,
-		    "libfabric: provider %s has no domain on the NICs that the settings allow: %s "
-		    "is one",
+		    "libfabric: provider %s has no domain on the NICs that the settings allow; it "
+		    "has %s: name a NIC of it in rdma_dev",
 		    w->prov, domain_of(list));
 }
 
@@ -164,14 +168,20 @@ const struct fi_info *fabric_picked_at(const struct fi_info *list, const struct 
 	if (number < p->n)
 		return p->rails[number];
 	if (number - p->n >= p->nmissing)
-		fail(-ENODEV, "libfabric: a domain went away");
+		fail(-ENODEV,
+		     "libfabric: a domain of provider %s has disappeared since the context began to "
+		     "open: open it again",
+		     w->prov);
 	else if (w->ndomains)
 		fail(-ENODEV,
-		     "libfabric: provider %s has no domain %s here that will do: %s is one",
-		     w->prov, p->missing[number - p->n], domain_of(list));
+		     "libfabric: provider %s has no domain %s here with the features that this "
+		     "library needs; it has %s: %s",
+		     w->prov, p->missing[number - p->n], domain_of(list),
+		     w->is_cxi ? "set cxi_domain to that" : "name that behind the @");
 	else
 		fail(-ENODEV,
-		     "libfabric: provider %s has no domain on %s, which rdma_dev names: %s is one",
+		     "libfabric: provider %s has no domain on %s, which rdma_dev names; it has %s: "
+		     "name a NIC of it",
 		     w->prov, p->missing[number - p->n], domain_of(list));
 	return NULL;
 }
