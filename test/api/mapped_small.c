@@ -56,7 +56,9 @@ static void outcomes_and_counts(void)
 	CHECK_EQ(after.bytes_written - before.bytes_written, bytes);
 	CHECK_EQ(after.bytes_read - before.bytes_read, bytes);
 	CHECK_EQ(after.chunks - before.chunks, 2 * i);
-	CHECK_EQ(after.completed - before.completed, 2 * i);
+	/* For ThreadSanitizer the test's own waits end entries, too. */
+	CHECK_GE(after.completed - before.completed, 2 * i);
+	CHECK(PAIR_SLOW || after.completed - before.completed == 2 * i);
 	CHECK_EQ(after.failed, before.failed);
 }
 
