@@ -2,6 +2,8 @@
 /* Remote agents: their connection, their memory, and the events that they cause. */
 #include "plugin.h"
 
+#include <limits.h>
+
 /* ---- connection ---- */
 
 void peer::fill(urccl_ring *ring, urccl_sqe *sqe)
@@ -116,6 +118,7 @@ void urccl_engine::event(const urccl_cqe &cqe, const char *payload)
 	} else if (kind == URCCL_KIND_NOTE) {
 		note(cqe, payload);
 	} else if (kind == URCCL_KIND_LOST) {
+		take_completions(INT_MAX); /* the peer's CONNECT may still be among them */
 		lost(cqe);
 	}
 }

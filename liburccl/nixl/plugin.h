@@ -209,6 +209,7 @@ struct urccl_engine : engine_state {
 	void submit(entry *x);				      /* state */
 	void submit_waiting();
 	void control(void (*prepare)(urccl_sqe *, urccl_peer), urccl_peer id); /* state */
+	int take_completions(int most);
 	void take(); /* consumer: some completions and events */
 	void look(); /* take(), for a program that polls, unless another thread does */
 	void run();  /* the thread */

@@ -77,24 +77,33 @@ void urccl_engine::control(void (*prepare)(urccl_sqe *, urccl_peer), urccl_peer 
 
 /* ---- completions ---- */
 
-/* A ring of events that is not taken makes senders wait: that bounds what has arrived. */
-void urccl_engine::take()
+/* consumer. The number of those taken. */
+int urccl_engine::take_completions(int most)
 {
 	urccl_cqe *at, cqe;
-	int n = 0, m = 0;
+	int n = 0;
 
-	for (; n < BURST && (at = urccl_peek_cqe(ring)); n++) {
+	for (; n < most && (at = urccl_peek_cqe(ring)); n++) {
 		cqe = *at;
 		urccl_cqe_seen(ring, at);
 		if (cqe.user_data)
 			static_cast<entry *>(urccl_cqe_get_data(&cqe))->ended(cqe);
 	}
+	if (n)
+		submit_waiting();
+	return n;
+}
+
+/* A ring of events that is not taken makes senders wait: that bounds what has arrived. */
+void urccl_engine::take()
+{
+	int n = take_completions(BURST), m = 0;
+	urccl_cqe *at;
+
 	for (; m < BURST && arrived_bytes < ARRIVED_MAX && (at = urccl_peek_cqe(events)); m++) {
 		event(*at, static_cast<const char *>(urccl_cqe_note(events, at)));
 		urccl_cqe_seen(events, at);
 	}
-	if (n)
-		submit_waiting();
 	if (n + m && user_fd >= 0)
 		eventfd_write(user_fd, 1);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lost PLUGIN TRANSPORT: memory of an agent that is lost, while nobody takes the event that says so.
  * Its transfers end with REMOTE_DISCONNECT, as those do that come later. An agent may end while it
- * connects. */
+ * connects, and may be lost before this one takes the completion of its CONNECT. */
 #include "agents.h"
 
 static constexpr size_t SIZE = 4096;
+static constexpr int TRANSFERS = 300; /* more than the plugin takes at once */
 static unsigned char buffers[2][SIZE];
 
 static void end_of_other(const entry_points *plugin)
@@ -43,6 +44,50 @@ static void end_early(const entry_points *plugin, const char *transport)
 	plugin->destroy(e);
 }
 
+/* After it took what has come. */
+static size_t senders_of(urccl_engine *e)
+{
+	notifications none;
+
+	CHECK(!e->take_notifications(none));
+	lock l(e->state);
+	return e->senders.size();
+}
+
+/* Completions ahead of the CONNECT's keep it from being taken at once. */
+static void lost_behind_completions(const entry_points *plugin, const char *transport)
+{
+	options custom = {{"transport", transport}};
+	engine_params p = {"C", "URCCL", &custom, false, 0, 0, false};
+	urccl_engine *a = sides[0].e, *c = plugin->create(&p);
+	std::vector<request *> requests;
+	descriptors here, there;
+	std::string info;
+	size_t before;
+
+	CHECK(c && !c->failed && !c->connection_info(info));
+	add(0, here, there, 0, 0, 8);
+	a->consumer.lock();
+	before = a->senders.size();
+	for (int i = 0; i < TRANSFERS; i++) {
+		requests.push_back(nullptr);
+		CHECK(!a->prepare(WRITE, here, there, "B", requests.back(), nullptr));
+		CHECK(a->post(WRITE, here, there, "B", requests.back(), nullptr) == IN_PROG);
+	}
+	CHECK(!a->load_connection("C", info));
+	while (!senders_of(c))
+		std::this_thread::yield();
+	plugin->destroy(c);
+	a->consumer.unlock();
+	for (request *r : requests) {
+		CHECK(finish(0, r) == SUCCESS);
+		CHECK(!a->release(r));
+	}
+	while (a->connect("C") != REMOTE_DISCONNECT || senders_of(a) != before)
+		std::this_thread::yield();
+	CHECK(!a->disconnect("C"));
+}
+
 int main(int argc, char **argv)
 {
 	std::vector<request *> requests;
@@ -58,6 +103,7 @@ int main(int argc, char **argv)
 	begin(plugin, argv[2], SIZE);
 	loaded.push_back(sides[0].theirs);
 	CHECK(!sides[1].e->public_data(sides[1].own, blob));
+	lost_behind_completions(plugin, argv[2]);
 	sides[0].e->consumer.lock();
 	end_of_other(plugin);
 	do {
