@@ -288,7 +288,11 @@ status urccl_engine::post(const direction &, const descriptors &, const descript
 		x->e.say(URCCL_LOG_ERROR, "this agent is of the parent process: make another");
 		return BACKEND;
 	}
+	uint64_t began = telemetry ? now_ns() : 0;
 	x->to ? x->begin() : x->copy();
+	/* NIXL's telemetry counts whole microseconds, and 0 means that nothing was posted. */
+	while (telemetry && now_ns() - began < 1000)
+		;
 	return x->look();
 }
 
