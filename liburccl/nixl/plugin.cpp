@@ -12,6 +12,7 @@
 #include <new>
 
 static constexpr uint64_t FLUSH_NS = 1000000000; /* for notifications under way, at the end */
+static constexpr uint32_t SPIN_US = 300; /* a transfer waits for fewer wake-ups of both agents */
 
 /* Agents by name, for urccl_nixl_fd(). Never freed: agents may end after static objects. */
 static std::mutex &agents_guard = *new std::mutex;
@@ -116,6 +117,7 @@ int urccl_engine::open_context(const options &given)
 
 	urccl_params_init(&p);
 	p.max_segs = ~0u - 1;
+	p.spin_us = SPIN_US;
 	int res = urccl_params_from_env(&p);
 	if (!res)
 		res = apply(*this, given, p);
