@@ -32,10 +32,12 @@ struct side {
 	uintptr_t bytes; /* the agent's memory */
 	segment_type type;
 	memory *own, *theirs; /* theirs: of the other agent */
+	std::string text;     /* that the memory is registered with */
 };
 
 static const char *const NAMES[] = {"A", "B"};
 static side sides[2];
+static const char *log_level = "error";
 
 static inline const entry_points *load(const char *path)
 {
@@ -50,29 +52,42 @@ static inline const entry_points *load(const char *path)
 	return points;
 }
 
+static inline void register_bytes(int i, size_t size)
+{
+	blob_range r = {};
+
+	r.addr = sides[i].bytes;
+	r.len = size;
+	r.blob = sides[i].text;
+	CHECK(!sides[i].e->register_memory(r, sides[i].type, sides[i].own));
+}
+
+/* The other agent's memory, at side i. */
+static inline void load_bytes(int i)
+{
+	blob_range r = {};
+
+	CHECK(!sides[!i].e->public_data(sides[!i].own, r.blob));
+	CHECK(!sides[i].e->load_remote(r, sides[!i].type, NAMES[!i], sides[i].theirs));
+}
+
 /* Of memory that is there already, size bytes each. */
 static inline void begin(const entry_points *plugin, const char *transport, size_t size)
 {
-	options custom = {{"transport", transport}};
+	options custom = {{"transport", transport}, {"log_level", log_level}};
 	std::string info;
 
 	for (int i = 0; i < 2; i++) {
 		engine_params p = {NAMES[i], "URCCL", &custom, false, 0, 0, false};
-		blob_range r = {};
 
 		sides[i].e = plugin->create(&p);
 		CHECK(sides[i].e && !sides[i].e->failed);
-		r.addr = sides[i].bytes;
-		r.len = size;
-		CHECK(!sides[i].e->register_memory(r, sides[i].type, sides[i].own));
+		register_bytes(i, size);
 	}
 	for (int i = 0; i < 2; i++) {
-		blob_range r = {};
-
 		CHECK(!sides[!i].e->connection_info(info));
 		CHECK(!sides[i].e->load_connection(NAMES[!i], info));
-		CHECK(!sides[!i].e->public_data(sides[!i].own, r.blob));
-		CHECK(!sides[i].e->load_remote(r, sides[!i].type, NAMES[!i], sides[i].theirs));
+		load_bytes(i);
 	}
 	CHECK(!sides[0].e->connect("B"));
 }
