@@ -144,8 +144,8 @@ int main(int argc, char **argv)
 	CHECK(argc >= 3 && argc <= 5);
 	const entry_points *plugin = load(argv[1]);
 	bool is_file = !strcmp(argv[2], "file");
-	size_t rounds = argc > 3 ? strtoul(argv[3], nullptr, 10) : 200, done = 0;
-	size = (argc > 4 ? strtoul(argv[4], nullptr, 10) : 4) << 20;
+	size_t rounds = argc > 3 ? strtoul(argv[3], nullptr, 10) : 60, done = 0;
+	size = (argc > 4 ? strtoul(argv[4], nullptr, 10) : 2) << 20;
 	for (int i = 0; i < 2; i++)
 		map_bytes(i, is_file);
 	log_level = "none";
