@@ -7,18 +7,23 @@
 #define LEN    4096u
 #define BATCH  16u
 #define MANY   2600u /* more than two lanes have room for */
+#define ALL    ((MANY + 3 * BATCH) * LEN)
 #define RIGHTS (URCCL_RIGHT_READ | URCCL_RIGHT_WRITE)
 
 static struct pair p;
 static uint64_t device;
 
+/* Each entry has bytes of its own: nothing orders one that is late and the next. */
 static void submit(struct urccl_remote remote, uint32_t n, uint32_t us)
 {
+	static uint64_t at;
+
 	while (n--) {
 		struct urccl_sqe *sqe = side_sqe(&p.a);
 
-		urccl_prep_write(sqe, remote, (void *)(uintptr_t)device, LEN, 0);
+		urccl_prep_write(sqe, remote, (void *)(uintptr_t)(device + at), LEN, at);
 		urccl_sqe_set_deadline_us(sqe, us);
+		at = (at + LEN) % ALL;
 	}
 	CHECK_GE(urccl_submit(p.a.ring), 1);
 }
@@ -65,15 +70,15 @@ int main(int argc, char **argv)
 
 	device_load();
 	pair_begin(&p, argc, argv);
-	device = device_alloc(LEN, 0);
-	theirs = device_alloc(LEN, 0);
-	side_register(&p.a, (void *)(uintptr_t)device, LEN, 0);
-	target_open(&p, &t, LEN, p.shared);
+	device = device_alloc(ALL, 0);
+	theirs = device_alloc(ALL, 0);
+	side_register(&p.a, (void *)(uintptr_t)device, ALL, 0);
+	target_open(&p, &t, ALL, p.shared);
 	overfill(t.remote);
 	target_close(&p, &t);
 	if (p.transport == URCCL_TRANSPORT_SHM) { /* others' memory of GPUs goes another way */
-		r = side_register(&p.b, (void *)(uintptr_t)theirs, LEN, RIGHTS);
-		CHECK_EQ(urccl_advertise(p.b.ctx, r, 0, LEN, RIGHTS, 0, &advert), 0);
+		r = side_register(&p.b, (void *)(uintptr_t)theirs, ALL, RIGHTS);
+		CHECK_EQ(urccl_advertise(p.b.ctx, r, 0, ALL, RIGHTS, 0, &advert), 0);
 		CHECK_EQ(urccl_import(p.a.ctx, p.a.peer, &advert, 1, &remote), 0);
 		overfill(remote);
 	}
