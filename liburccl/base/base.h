@@ -100,22 +100,6 @@ void heap_del(struct heap_node *n);
 /* A node with the least at. NULL: the heap is empty. */
 struct heap_node *heap_first(struct heap *h);
 
-/* Finds the last of n ordered elements whose start is at most `at`, or the first one if there is
- * none. Elements have `size` bytes and begin with their start. */
-static inline uint32_t last_from(const void *elements, size_t size, uint32_t n, uint64_t at)
-{
-	uint32_t low = 0, high = n, mid;
-
-	while (high - low > 1) {
-		mid = low + (high - low) / 2;
-		if (*(const uint64_t *)((const char *)elements + mid * size) <= at)
-			low = mid;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 /* ---- words shared between threads: release and acquire; relaxed for mere counters ---- */
 
 #define load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)

@@ -313,7 +313,16 @@ static int next_element(struct op *op)
 
 uint32_t cursor_part(const struct engine_remote *r, uint64_t off)
 {
-	return last_from(r->parts, sizeof(*r->parts), r->nparts, off);
+	uint32_t low = 0, high = r->nparts, mid;
+
+	while (high - low > 1) {
+		mid = low + (high - low) / 2;
+		if (r->parts[mid].start <= off)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
 }
 
 static uint32_t segment_number(const struct cursor *c)

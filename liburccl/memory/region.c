@@ -4,7 +4,18 @@
 
 const struct span *memory_span(const struct memory *m, uint64_t off)
 {
-	return &m->spans[last_from(m->spans, sizeof(*m->spans), m->nspans, off)];
+	uint32_t lo = 0, hi = m->nspans;
+
+	/* Find the last span that starts at or before off. */
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (m->spans[mid].start <= off)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return &m->spans[lo];
 }
 
 /* The offset of addr if the len bytes there start in span i and go on in adjacent spans. */

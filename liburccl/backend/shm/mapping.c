@@ -356,7 +356,16 @@ uint8_t *shm_remote_host(const struct shm_remote *r, enum chunk_kind kind, uint6
 
 static const struct remote_part *part_at(const struct shm_remote *r, uint64_t off)
 {
-	return &r->parts[last_from(r->parts, sizeof(*r->parts), r->nparts, off)];
+	uint32_t low = 0, high = r->nparts, mid;
+
+	while (high - low > 1) {
+		mid = low + (high - low) / 2;
+		if (r->parts[mid].start <= off)
+			low = mid;
+		else
+			high = mid;
+	}
+	return &r->parts[low];
 }
 
 /* Failure does no harm: the first copy then takes the page faults. */

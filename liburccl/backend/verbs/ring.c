@@ -159,11 +159,19 @@ static const struct verbs_key *key_of(const struct chunk *c)
 /* Finds the place of offset off at the peer; *run: contiguous bytes there. */
 static uint64_t remote_at(const struct verbs_key *k, uint64_t off, uint32_t *rkey, uint64_t *run)
 {
-	uint32_t i = last_from(k->piece, sizeof(*k->piece), k->n, off);
+	uint32_t lo = 0, hi = k->n;
 
-	*rkey = k->piece[i].rkey;
-	*run = (i + 1 < k->n ? k->piece[i + 1].start : k->len) - off;
-	return k->piece[i].iova + (off - k->piece[i].start);
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (k->piece[mid].start <= off)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	*rkey = k->piece[lo].rkey;
+	*run = (lo + 1 < k->n ? k->piece[lo + 1].start : k->len) - off;
+	return k->piece[lo].iova + (off - k->piece[lo].start);
 }
 
 /* 1: it writes to device memory that this side may also read. */
