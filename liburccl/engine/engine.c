@@ -343,6 +343,19 @@ static void idle_iterated(struct engine *e)
 	e->clock_skips = e->clock_skips ? e->clock_skips - 1 : IDLE_EVERY - 1;
 }
 
+/* The next entry comes in one cache line and the tail that announces it in another: both are on
+ * their way at once, and not one after the other. */
+static void prefetch_entries(const struct engine *e)
+{
+	struct list *pos;
+
+	list_for_each(pos, &e->rings) {
+		const struct engine_ring *er = list_entry(pos, struct engine_ring, link);
+
+		__builtin_prefetch(ring_sqe(er->ring, 0));
+	}
+}
+
 static void *thread_main(void *arg)
 {
 	struct engine *e = arg;
@@ -356,6 +369,7 @@ static void *thread_main(void *arg)
 		idle_iterated(e);
 		if (e->device_busy || e->now - e->idle_since < e->spin_ns) {
 			cpu_relax();
+			prefetch_entries(e);
 			continue;
 		}
 		/* An engine that wakes by its timer finds little to do: it does not spin then. */
