@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,18 @@ struct many {
 	uint8_t *buf;
 	uint64_t at, bytes;
 };
+
+/* The receiver has its CPU alone, if there are others. */
+static void leave_cpu(int cpu)
+{
+	cpu_set_t set;
+
+	if (cpu < 0 || sched_getaffinity(0, sizeof(set), &set))
+		return;
+	CPU_CLR((unsigned int)cpu, &set);
+	if (CPU_COUNT(&set))
+		sched_setaffinity(0, sizeof(set), &set);
+}
 
 /* Sends messages until it is ended. */
 static void send_all(int fd, const struct raw_options *o)
@@ -51,6 +64,7 @@ static void start(struct many *m, const struct raw_options *o)
 		bench_die("fork: %s", strerror(errno));
 	if (!m->child) {
 		close(fd[1]);
+		leave_cpu(o->cpu[0]);
 		send_all(fd[0], o);
 	}
 	close(fd[0]);
