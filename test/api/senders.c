@@ -86,7 +86,7 @@ int main(int argc, char **argv)
 		least = ended[i] < least ? ended[i] : least;
 		most = ended[i] > most ? ended[i] : most;
 	}
-	CHECK_GE(least, is_inline ? most * 4 / 5 : 1);
+	CHECK_GE(least, is_inline ? most / 2 : 1);
 	crowd_close(&c);
 	free(bytes);
 	return 0;

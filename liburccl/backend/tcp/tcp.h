@@ -20,7 +20,7 @@
 #define TCP_LINKS_MAX	9u		/* per ep: 1 and up to 8 for bulk */
 #define TCP_SMALL	1024u		/* chunks up to this size use the urgent link */
 #define TCP_STRAYS	256u		/* connections that no ep has claimed yet */
-#define TCP_HOT		16u		/* links that are read without epoll */
+#define TCP_HOT		8u		/* links that are read without epoll */
 #define TCP_STAGING	65536u
 #define TCP_INTO	16u		/* pieces of one receive */
 #define TCP_COOKIE	16u
