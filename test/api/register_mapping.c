@@ -4,6 +4,7 @@
  * peer's write would end this process by SIGBUS; PREFAULT makes them, or fails where the file
  * system is full. With resident=check files outside of memory are refused. */
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include "meet.h"
@@ -73,6 +74,47 @@ static void stale(int first, int again)
 	CHECK_EQ(munmap(m, LEN), 0);
 }
 
+/* 1: the kernel tells of one mapping, which Linux does since 6.11. Without that the library does
+ * not look at memory that it knows by its address. */
+static int can_ask(void)
+{
+	uint64_t query[13] = {0};
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), err;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(ioctl(fd, _IOWR('f', 17, query), query), -1);
+	err = errno;
+	close(fd);
+	return err != ENOTTY;
+}
+
+static int unsealed(void)
+{
+	int fd = memfd_create("unsealed", MFD_CLOEXEC);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(fallocate(fd, 0, 0, LEN), 0);
+	return fd;
+}
+
+/* The program names no file, and the library keeps none: the mapping alone tells. */
+static void stale_by_address(void)
+{
+	struct urccl_region left, region;
+	int a = unsealed(), b = unsealed();
+	void *m = map_at(NULL, a, LEN);
+
+	CHECK_EQ(reg(m, LEN, -1, URCCL_RIGHT_WRITE, &left), 0);
+	map_at(m, b, LEN);
+	CHECK_EQ(reg(m, LEN, -1, URCCL_RIGHT_WRITE, &region), -ESTALE);
+	CHECK_SAYS(urccl_errmsg(), "unregister that region first");
+	CHECK_EQ(urccl_unregister(p.a.ctx, left), 0);
+	taken(m, LEN, -1);
+	CHECK_EQ(munmap(m, LEN), 0);
+	close(a);
+	close(b);
+}
+
 static void lacking(const char *dir)
 {
 	char path[128];
@@ -133,6 +175,8 @@ int main(int argc, char **argv)
 	side_open(&p, &p.a);
 	stale(a, b);
 	stale(b, -1);
+	if (can_ask())
+		stale_by_address();
 	if (has_mount)
 		lacking(dir);
 	side_close(&p.a);
