@@ -402,8 +402,10 @@ __device__ __noinline__ void arrive(mine *m, u64 *word, unsigned int from, unsig
 		if (atomicInc(&arrived[at], warps - 1) == warps - 1)
 			last = m->taken + from;
 	}
-	if (last)
-		word_put(m, word, last);
+	if (!last)
+		return;
+	__threadfence(); /* what the others' arrivals say is before the word of any warp */
+	word_put(m, word, last);
 }
 
 /* word: of the lane; launch: number of the kernel. The host launches none for a bundle if it sees,
