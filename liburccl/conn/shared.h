@@ -122,7 +122,7 @@ void cmd_post(struct control *c, struct cmd *cmd, enum engine_cmd_type type,
 
 struct conn;
 struct conn_ops {
-	/* NULL: the owner gets it connected. */
+	/* NULL: the connection is established when the owner gets it. */
 	void (*connected)(struct control *c, struct conn *n);
 	/* A complete frame. 0, or -EPROTO: the connection ends. */
 	int (*frame)(struct control *c, struct conn *n, uint32_t type, const uint8_t *body,
@@ -130,9 +130,9 @@ struct conn_ops {
 	/* The connection has ended (0: the other side closed it; -EPROTO: the other side violated
 	 * the protocol). Must call conn_close(). */
 	void (*ended)(struct control *c, struct conn *n, int err);
-	/* conn.timer is over. NULL: the owner does not set it. */
+	/* conn.timer has expired. NULL: the owner does not set it. */
 	void (*expired)(struct control *c, struct conn *n);
-	/* Optional: something came, and nothing was read yet. 1: nothing is to be read now. */
+	/* Optional: the first bytes have come, and none is read yet. 1: do not read now. */
 	int (*first)(struct control *c, struct conn *n);
 };
 

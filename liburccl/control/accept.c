@@ -155,12 +155,12 @@ static int pending_frame(struct control *c, struct conn *n, uint32_t type, const
 
 static void pending_ended(struct control *c, struct conn *n, int err)
 {
-	if (err == -EPROTO)
+	if (err == -EPROTO && !n->greeted)
 		log_garbage(c, n);
 	conn_close(c, n);
 }
 
-/* The device may use or close the socket at once: this thread has nothing to do with it before. */
+/* The device may use or close the socket at once, so this thread first stops watching it. */
 static void pending_give(struct control *c, struct conn *n, struct device *dev)
 {
 	conn_hold(c, n);

@@ -450,7 +450,7 @@ static void dial_note_late(struct dial *d)
 	uint64_t at[3];
 
 	if (d->peer) {
-		addr_args(&d->peer->remote, ETIMEDOUT, at);
+		addr_args(&d->peer->remote, 0, at);
 		dial_note(d, -ETIMEDOUT,
 			  d->peer->stage == STAGE_RAILS ? REASON_DIAL_RAIL : REASON_DIAL_ACCEPT,
 			  at[0], at[1], at[2]);

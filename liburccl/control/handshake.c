@@ -296,19 +296,21 @@ static void handshake_path_up(struct control *c, struct path *path)
 	path_announce(c, path);
 }
 
-/* 1: no rail that the dialler may choose is left, because this process has no descriptor or memory
- * for it. The dialler finds out other causes itself, with one for each rail. */
+/* 1: no rail that the dialler may choose is left, and this process lacked a descriptor or memory
+ * for one. The dialler finds out other causes itself, with one for each rail. */
 static int lacks_resources(const struct peer *p)
 {
+	int err, lacks = 0;
 	uint32_t i;
-	int err;
 
 	for (i = 0; i < p->npaths; i++) {
 		err = p->paths[i]->error;
-		if (err != -EMFILE && err != -ENFILE && err != -ENOMEM)
+		if (!err)
 			return 0;
+		lacks |= err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS ||
+			 err == -ENOSPC;
 	}
-	return 1;
+	return lacks;
 }
 
 static void handshake_path_failed(struct control *c, struct path *path)

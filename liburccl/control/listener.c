@@ -62,7 +62,8 @@ static void listener_watch(struct control *c, struct listener *l, int on)
 	if (!epoll_ctl(c->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, l->fd, &ev))
 		l->watched = (uint32_t)on;
 	else if (on)
-		timer_set(c, &c->listen_timer, LISTEN_PAUSE_NS);
+		if (!timer_is_set(&c->listen_timer))
+			timer_set(c, &c->listen_timer, LISTEN_PAUSE_NS);
 }
 
 static void listeners_watch(struct control *c, int on)
