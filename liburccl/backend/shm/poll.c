@@ -7,7 +7,7 @@
 #define BESIDE_ROUNDS 4096u	   /* rounds for which an urgent chunk counts as recent */
 #define COPY_BYTES    (256u << 10) /* copied by one poll, to bound its time */
 #define COPY_BESIDE   (4u << 10)   /* likewise while urgent chunks are recent */
-#define COPY_RUN      (32u << 10)  /* of slots of the relay: its messages are such chunks */
+#define COPY_RUN      (32u << 10)  /* likewise of slots of the relay, whose messages are urgent */
 #define POLL_BYTES    (256u << 10) /* least that one poll moves through rings, if available */
 #define QUICK_LEN     STREAM_COPY  /* chunks up to this never wait behind bulk */
 #define URGENT_LEN    (8u << 10)   /* nor do those up to this whose class is above bulk */
@@ -245,10 +245,14 @@ static uint32_t copies(struct shm_ep *e, enum shm_channel w, uint32_t max, struc
 	return done;
 }
 
-/* Copied for an ep by one poll, where each has that share. */
+/* The most bytes that one poll copies for an ep. share: of an ep without slots of the relay. */
 static uint32_t copies_most(const struct shm_dev *d, const struct shm_ep *e, uint32_t share)
 {
-	return d->beside && e->copies[SHM_BULK].head->key->run ? COPY_RUN : share;
+	uint32_t run = COPY_BYTES / d->nhot;
+
+	if (!d->beside || !e->copies[SHM_BULK].head->key->run)
+		return share;
+	return run > COPY_RUN ? COPY_RUN : run < COPY_BESIDE ? COPY_BESIDE : run;
 }
 
 /* Small copies of all eps, then slices of the large ones: short slices if small ones are recent. */

@@ -68,8 +68,10 @@ void tcp_inbox_close(struct tcp_device *d)
 {
 	int fd;
 
-	while ((fd = tcp_inbox_take(d)) >= 0)
+	while ((fd = tcp_inbox_take(d)) >= 0) {
+		(void)shutdown(fd, SHUT_RDWR); /* a forked child may hold it open */
 		close(fd);
+	}
 	tcp_close_source(d, &d->inbox);
 	if (d->outbox >= 0)
 		close(d->outbox);
