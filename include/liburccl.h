@@ -660,7 +660,7 @@ URCCL_INLINE struct urccl_cqe *urccl_peek_cqe(struct urccl_ring *ring)
 	head = __atomic_load_n(cq_head, __ATOMIC_RELAXED);
 	if (head == __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE)) {
 		if (!(ring->flags & URCCL_RING_INLINE)) {
-			/* Comes beside the tail, and not after it. */
+			/* Its cache line comes together with the tail's. */
 			__builtin_prefetch(&ring->cqes[head & ring->cq_mask]);
 			return NULL;
 		}

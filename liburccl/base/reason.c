@@ -208,7 +208,7 @@ static void text_rail_error(struct sentence *t, uint32_t transport, uint32_t e)
 	else
 		text_errno(t, e < ERROR_FABRIC ? e : e - ERROR_FABRIC + FABRIC_FIRST);
 	if (t->named == EMFILE)
-		text_add(&t->text, ": see ulimit -n %s",
+		text_add(&t->text, ": raise ulimit -n %s",
 			 transport ? "here and at the peer" : "there");
 	if (transport == URCCL_TRANSPORT_SHM && t->named == EACCES)
 		text_add(&t->text, ": enforce=owner at one end and bounce=no at the other "

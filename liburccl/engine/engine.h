@@ -177,7 +177,7 @@ struct rail {
 	int active;	 /* this side connects actively */
 	uint32_t addr_len;
 	uint8_t addr[EP_ADDR_MAX];     /* the peer's ep */
-	struct sockaddr_storage via;   /* the peer's host */
+	struct sockaddr_storage via;   /* the peer's host and port */
 	struct engine_cmd *connecting; /* (e) the command to answer when it is up or has failed */
 	uint32_t up, ending, closed;   /* (e) */
 	uint32_t path;		       /* (e) cqe.path of chunks that it carried */

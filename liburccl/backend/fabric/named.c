@@ -120,9 +120,10 @@ int fabric_cxi_threading(struct fabric_wish *w, const struct urccl_params *p)
 		w->threading = FI_THREAD_COMPLETION;
 		return 0;
 	default:
-		return fail(-EOPNOTSUPP,
-			    "cxi: libfabric 2 has not this value of cxi_threading for programs "
-			    "with two threads: set it to auto, safe, domain or completion");
+		return fail(
+			-EOPNOTSUPP,
+			"cxi: libfabric 2 does not support this value of cxi_threading for "
+			"programs with two threads: set it to auto, safe, domain or completion");
 	}
 }
 
