@@ -69,7 +69,7 @@ static int read_metadata(const char *name, struct dial *dials, struct problem *p
 {
 	char bytes[CONTEXTS_MAX * sizeof(*dials)];
 	FILE *f = fopen(name, "re");
-	size_t n;
+	size_t n, i;
 
 	if (!f)
 		return problem(p, "%s: %s", name, strerror(errno));
@@ -79,6 +79,9 @@ static int read_metadata(const char *name, struct dial *dials, struct problem *p
 		return problem(p, "%s: no metadata of decode", name);
 	if (n > sizeof(dials->to)) {
 		memcpy(dials, bytes, n);
+		for (i = 0; i < n / sizeof(*dials); i++)
+			if (!dials[i].len || dials[i].len > sizeof(dials->to))
+				return problem(p, "%s: no metadata of decode", name);
 		return (int)(n / sizeof(*dials));
 	}
 	dials->len = (uint32_t)n;
