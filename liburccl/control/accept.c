@@ -155,7 +155,7 @@ static int pending_frame(struct control *c, struct conn *n, uint32_t type, const
 
 static void pending_ended(struct control *c, struct conn *n, int err)
 {
-	if (err == -EPROTO && !n->greeted)
+	if (err == -EPROTO)
 		log_garbage(c, n);
 	conn_close(c, n);
 }
