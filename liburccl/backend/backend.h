@@ -328,8 +328,8 @@ struct backend {
 
 	/* Engine thread. */
 	/* Starts to connect; EVENT_UP or EVENT_DOWN follows. One side of the two is active: it
-	 * dials, to the host and port of via if addr names none. addr is the peer's ep_open address;
-	 * it is checked. 0, or -errno: malformed, -EPROTONOSUPPORT: no common version. */
+	 * dials, to the host and port of via if addr names none. addr is the peer's ep_open
+	 * address; it is checked. 0, or -errno: malformed, -EPROTONOSUPPORT: no common version. */
 	int (*ep_connect)(struct ep *ep, const void *addr, uint32_t addr_len, int active,
 			  const struct sockaddr_storage *via);
 	/* Starts the end: chunks come out as by CANCEL_NOW, then EVENT_CLOSED. */
