@@ -3,15 +3,12 @@
  * of this host meet and move data. Without SO_PEERPIDFD alone a killed peer is lost although a
  * forked child holds its sockets; without both it is when these are closed. */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "killed.h"
+#include "seccomp.h"
 
 #define PEER_PIDFD 77 /* SO_PEERPIDFD */
 
@@ -30,11 +27,8 @@ static void deny(uint32_t open)
 		BPF_STMT(BPF_RET | BPF_K, open ? SECCOMP_RET_ERRNO | open : SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog filter = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-		SKIP("no seccomp filter may be set here");
+	seccomp_set(code, sizeof(code) / sizeof(code[0]));
 }
 
 static void writes(const struct killed *k)

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several causes make one call fail: the sentence names the one that the errno tells, and not one
  * that is guessed from the call. A filter gives each errno, in a process of its own. */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <liburccl.h>
-#include <stddef.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "seccomp.h"
 #include "test.h"
 
 /* Calls of number nr whose argument has one of these bits fail with the errno. */
@@ -25,11 +22,8 @@ static void deny(uint32_t nr, uint32_t arg, uint32_t bits, uint32_t with)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | with),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog filter = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-		SKIP("no seccomp filter may be set here");
+	seccomp_set(code, sizeof(code) / sizeof(code[0]));
 }
 
 static void says(int err, int wanted, const char *word, const char *not)

@@ -2,14 +2,11 @@
 /* What urccl_info --doctor says of io_uring where it is denied: by a sysctl, which it names, by a
  * filter, or by it knows not what. The system call fails here by a filter of this process's own;
  * the files that the machine would have are the test's. */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "info/info.h"
 #include "tree.h"
+#include "seccomp.h"
 
 #define SYSCTL	 "/proc/sys/kernel/io_uring_disabled"
 #define STATUS	 "/proc/self/status"
@@ -25,11 +22,8 @@ static void deny(uint16_t err)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | err),
 	};
-	struct sock_fprog filter = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-		SKIP("no seccomp filter may be set here");
+	seccomp_set(code, sizeof(code) / sizeof(code[0]));
 	if (syscall(SYS_io_uring_setup, 1, NULL) != -1 || errno != err)
 		SKIP("an emulator knows no seccomp filters");
 }

@@ -2,15 +2,12 @@
 /* A kernel, or a filter, that has no epoll_pwait2(): the threads sleep all the same, and a deadline
  * comes in time. Both answers that such a call gets are tried, each in a process of its own. */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <liburccl.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "seccomp.h"
 #include "test.h"
 
 static void deny(uint32_t with)
@@ -21,11 +18,8 @@ static void deny(uint32_t with)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | with),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog filter = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-		SKIP("no seccomp filter may be set here");
+	seccomp_set(code, sizeof(code) / sizeof(code[0]));
 }
 
 /* A TIMEOUT of 200 ms ends then, and the engine did next to nothing meanwhile. */

@@ -2,16 +2,13 @@
 /* The process at the other end of a link: where the kernel names it by number alone, one that began
  * at another time than the peer says has the number of one that is gone, and is not taken. */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <backend/shm/shm.h>
+#include "seccomp.h"
 #include "test.h"
 
 /* A kernel without SO_PEERPIDFD. */
@@ -25,11 +22,8 @@ static void deny(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog filter = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-		SKIP("no seccomp filter may be set here");
+	seccomp_set(code, sizeof(code) / sizeof(code[0]));
 }
 
 /* The peer is the parent. */

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the kernel gives no io_uring, opening says which of its reasons it was, and how to change
  * it. The readiness driver opens all the same. */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include "tcp_pair.h"
+#include "seccomp.h"
 
 static void refuse(int err)
 {
@@ -18,11 +15,8 @@ static void refuse(int err)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)err),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	const struct sock_fprog filter = {.len = ARRAY_SIZE(code), .filter = code};
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-		SKIP("this kernel has no seccomp filters");
+	seccomp_set(code, sizeof(code) / sizeof(code[0]));
 }
 
 __attribute__((noreturn)) static void child(int err, const char *says)
