@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include "options.h"
 
 static const char help[] =
@@ -342,6 +343,15 @@ static bool ends_in(const char *text, const char *end)
 	return len >= n && !strcmp(text + len - n, end);
 }
 
+/* The contexts of decode have ports in a row. */
+static bool has_ports(const struct options *o)
+{
+	const char *colon = strrchr(o->address, ':');
+
+	return colon && !strchr(o->address, ',') &&
+	       strtoul(colon + 1, NULL, 10) + o->contexts <= UINT16_MAX + 1ul;
+}
+
 /* Options of the other role are refused, not ignored. */
 static int check_roles(const struct options *o, uint32_t seen, struct problem *p)
 {
@@ -359,6 +369,9 @@ static int check_roles(const struct options *o, uint32_t seen, struct problem *p
 	if (o->role == ROLE_SERVE && o->address && !o->metadata && ends_in(o->address, ":0"))
 		return problem(p, "%s takes any port: --metadata FILE, or nobody knows which",
 			       o->address);
+	if (o->contexts > 1 && o->address && *o->address != '@' && !has_ports(o))
+		return problem(p, "%s: %u contexts want one HOST:PORT, and the ports behind it",
+			       o->address, o->contexts);
 	return 0;
 }
 
@@ -376,6 +389,8 @@ static void set_defaults(struct options *o)
 		.contexts = 1,
 		.verify = true,
 	};
+	(void)getrandom(&o->run, sizeof(o->run), 0);
+	o->run |= 1;
 }
 
 int options_parse(int argc, char **argv, struct options *o, struct problem *p)

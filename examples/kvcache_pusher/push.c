@@ -98,7 +98,7 @@ static int make_hello(struct push *p, struct problem *why)
 	h->pages = p->cache.pages;
 	h->pull = p->o->pull;
 	h->verify = p->o->verify;
-	h->run = p->o->contexts > 1 ? (uint32_t)getpid() : 0;
+	h->run = p->o->contexts > 1 ? p->o->run : 0;
 	if (urccl_advertise(p->node.ctx, p->post_region, 0, p->nslots * p->mailbox_bytes,
 			    URCCL_RIGHT_WRITE, 0, &h->mailbox) ||
 	    (p->o->pull && urccl_advertise(p->node.ctx, p->cache_region, 0, side_bytes(&p->cache),

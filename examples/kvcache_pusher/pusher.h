@@ -85,6 +85,7 @@ struct options {
 	uint64_t requests; /* at most so many of the trace */
 	uint32_t parallel; /* requests of a pusher under way */
 	uint32_t contexts; /* of this end; --demo: of each */
+	uint32_t run;	   /* random and not 0: names the process to decode */
 	bool pull, once, verify, json, quiet;
 };
 
