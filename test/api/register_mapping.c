@@ -181,6 +181,7 @@ int main(int argc, char **argv)
 		lacking(dir);
 	side_close(&p.a);
 	resident(here);
+	free(here);
 	(void)umount(dir);
 	CHECK_EQ(rmdir(dir), 0);
 	if (!has_mount)
