@@ -450,11 +450,9 @@ struct peer {
 /* Calls of control/ that peer/ may make, since nothing calls upward. */
 struct peer_ops {
 	const struct conn_ops *conn;
-	void (*path_up)(struct control *c, struct path *path);
-	void (*path_failed)(struct control *c, struct path *path);
-	void (*reached)(struct control *c, struct peer *p); /* ep_prepare() of a path is done */
-	void (*refuse)(struct control *c, struct peer *p, int err); /* acceptor: it is given up */
-	void (*unheld)(struct control *c, struct peer *p);	    /* HOLD_NS is over */
+	void (*committed)(struct control *c, struct peer *p); /* acceptor: PATH came, and that rail
+							       * is up, or is set up again */
+	void (*unheld)(struct control *c, struct peer *p);    /* HOLD_NS is over */
 	/* It went down before it was up: dials that wait for it go on. */
 	void (*lost)(struct control *c, struct peer *p);
 };

@@ -47,7 +47,7 @@ static void accept_peer(struct control *c, struct conn *n, const struct wire_hel
 	 * the old handle for this address, which must be known to be stale. */
 	if (h->port)
 		peer_comes(c, p, h->port);
-	handshake_begin(c, p);
+	setup_begin(c, p);
 	dials_give(c, dials, p);
 }
 

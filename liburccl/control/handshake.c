@@ -2,82 +2,7 @@
 /* The handshake from HELLO_ACK to READY, on both sides, and all frames after it. */
 #include "control/private.h"
 
-/* ---- dialled ---- */
-
-/* A rail that does not come up in TRY_NS is given up for the next one. The last rail may take as
- * long as the CONNECT. */
-static void handshake_limit(struct control *c, struct peer *p)
-{
-	if (p->stage == STAGE_RAILS && path_next(p))
-		timer_set(c, &p->conn->timer, TRY_NS);
-}
-
-static void handshake_no_path(struct control *c, struct peer *p)
-{
-	if (p->required && !p->rail_errors)
-		peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_REQUIRED, 1ull << p->required, 0);
-	else
-		peer_down(c, p, -EHOSTUNREACH,
-			  p->required ? REASON_DIAL_REQUIRED_DOWN : REASON_DIAL_NO_PATH,
-			  p->rail_errors, 0);
-}
-
-static void handshake_try(struct control *c, struct peer *p)
-{
-	struct path *path = path_next(p);
-
-	assert(p->dialled && p->stage == STAGE_RAILS);
-	timer_stop(&p->conn->timer);
-	if (!path && p->rail_error == -EPROTONOSUPPORT) {
-		peer_down(c, p, -EPROTONOSUPPORT, REASON_RAIL_VERSION, p->rail_versions, 0);
-		return;
-	}
-	if (!path) {
-		handshake_no_path(c, p);
-		return;
-	}
-	paths_try(c, p, path);
-	if (!p->add.out)
-		handshake_limit(c, p);
-}
-
-/* The number of the rail plus 1. 0: both sides have only one rail of its transport. */
-static uint32_t handshake_rail_name(const struct peer *p, const struct path *path)
-{
-	uint32_t n = 0, i;
-
-	for (i = 0; i < p->nknown; i++)
-		n += p->known[i].transport == path_transport(path);
-	return n > 1 ? path->rail.number + 1 : 0;
-}
-
-static void handshake_tried(struct control *c, struct peer *p, struct path *path, int err)
-{
-	uint32_t transport = path->rail.ep->dev->ops->transport;
-
-	p->rail_error = err;
-	p->rail_errors = rails_arg(p->rail_errors, transport, handshake_rail_name(p, path), err);
-	log_rail(c, p, transport, err);
-	engine_peer_missed(p->engine, transport, err);
-	if (err == -EPROTONOSUPPORT)
-		p->rail_versions = versions_arg(path->addr[0], path->addr[1], path->rail.addr[0],
-						path->rail.addr[1]);
-	path_close(c, path);
-	if (!paths_trying(p, NULL))
-		handshake_try(c, p);
-}
-
 /* ---- accepted ---- */
-
-static void handshake_refuse(struct control *c, struct peer *p, int err)
-{
-	struct conn *n = p->conn;
-
-	p->conn = NULL;
-	conn_refuse_paths(c, n, p->required, err);
-	peer_down(c, p, -EHOSTUNREACH, REASON_DIAL_NO_PATH,
-		  rails_arg(0, URCCL_TRANSPORT_NONE, 0, err), 0);
-}
 
 void handshake_yield(struct control *c, struct peer *p)
 {
@@ -198,166 +123,13 @@ static void handshake_committed(struct control *c, struct peer *p)
 	}
 }
 
-static int handshake_path(struct control *c, struct peer *p, uint64_t id)
-{
-	uint32_t i;
-
-	if (p->stage == STAGE_UP)
-		return resume_path(c, p, id);
-	if (!p->answered || p->stage != STAGE_RAILS || p->path_wanted)
-		return -EPROTO;
-	if (!path_choose(p, id))
-		return -EPROTO;
-	p->path_wanted = 1;
-	/* Rails are tried best first: those before this one failed at the dialler. */
-	for (i = 0; p->paths[i] != p->path; i++)
-		engine_peer_missed(p->engine, p->paths[i]->rail.ep->dev->ops->transport,
-				   p->paths[i]->error);
-	path_close_others(c, p);
-	if (p->path->error && !p->failover)
-		handshake_refuse(c, p, p->path->error);
-	else if (p->path->up || p->path->error)
-		handshake_committed(c, p);
-	return 0;
-}
-
 /* ---- both ---- */
-
-/* The engine has taken all commands before this one, which may take long if it is INLINE. Only now
- * may the acceptor announce its rails, and only now does the time of the dialler's first rail
- * start. */
-static void handshake_added(struct control *c, struct cmd *cmd)
-{
-	struct peer *p = cmd->e.owner;
-
-	if (cmd->e.msg.res)
-		p->added = 0;
-	if (p->stage == STAGE_DOWN) {
-		peer_due(c, p);
-	} else if (cmd->e.msg.res) {
-		peer_down(c, p, cmd->e.msg.res, REASON_NO_MEMORY, sizeof(*p), 0);
-	} else if (p->dialled) {
-		handshake_limit(c, p);
-	} else {
-		p->answered = 1;
-		timer_set(c, &p->conn->timer, PATH_NS);
-		if (accept_answer(c, p))
-			handshake_refuse(c, p, -ENOMEM);
-	}
-}
-
-static void handshake_add(struct control *c, struct peer *p)
-{
-	p->added = 1;
-	p->add.e.peer = p->engine;
-	p->add.e.owner = p;
-	cmd_post(c, &p->add, ENGINE_PEER_ADD, handshake_added);
-}
-
-/* The acceptor's engine must have all rails before HELLO_ACK announces them. */
-static void handshake_reached(struct control *c, struct peer *p)
-{
-	if (p->stage == STAGE_UP)
-		resume_reached(c, p);
-	else if (!p->dialled && !p->added && p->stage == STAGE_RAILS && !paths_reaching(p))
-		handshake_add(c, p);
-}
-
-void handshake_begin(struct control *c, struct peer *p)
-{
-	uint32_t i;
-
-	for (i = 0; i < p->npaths && !p->dialled; i++)
-		path_connect(c, p->paths[i], 0);
-	if (!p->dialled) {
-		handshake_reached(c, p);
-		return;
-	}
-	handshake_add(c, p);
-	handshake_try(c, p);
-}
-
-static void handshake_path_up(struct control *c, struct path *path)
-{
-	struct peer *p = path->peer;
-
-	if (p->stage == STAGE_UP && p->path_state < PATH_SUSPENDED)
-		rails_came(c, path);
-	else if (p->stage == STAGE_UP)
-		resume_path_up(c, path);
-	if (p->stage != STAGE_RAILS)
-		return;
-	if (!p->dialled) {
-		if (p->path == path)
-			handshake_committed(c, p);
-		return;
-	}
-	p->stage = STAGE_COMMITTED;
-	path_announce(c, path);
-}
-
-/* 1: no rail that the dialler may choose is left, and this process lacked a descriptor or memory
- * for one. The dialler finds out other causes itself, with one for each rail. */
-static int lacks_resources(const struct peer *p)
-{
-	int err, lacks = 0;
-	uint32_t i;
-
-	for (i = 0; i < p->npaths; i++) {
-		err = p->paths[i]->error;
-		if (!err)
-			return 0;
-		lacks |= err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS ||
-			 err == -ENOSPC;
-	}
-	return lacks;
-}
-
-static void handshake_path_failed(struct control *c, struct path *path)
-{
-	struct peer *p = path->peer;
-
-	if (p->stage == STAGE_UP && p->path_state < PATH_SUSPENDED)
-		rails_missed(c, path);
-	else if (p->stage == STAGE_UP)
-		resume_path_failed(c, path, path->error);
-	else if (p->stage == STAGE_COMMITTED && path != p->path)
-		path_close(c, path);
-	if (p->stage != STAGE_RAILS)
-		return;
-	if (p->dialled)
-		handshake_tried(c, p, path, path->error);
-	else if (p->path == path && p->failover)
-		handshake_committed(c, p);
-	else if (p->path == path || (!p->path && p->answered && lacks_resources(p)))
-		handshake_refuse(c, p, path->error);
-}
-
-static void handshake_expired(struct control *c, struct conn *n)
-{
-	struct path *paths[WIRE_RAILS];
-	struct peer *p = n->owner;
-	uint32_t trying, i;
-
-	if (!p->dialled) {
-		handshake_refuse(c, p, -ETIMEDOUT);
-		return;
-	}
-	trying = paths_trying(p, paths);
-	assert(trying);
-	for (i = 0; i < trying; i++) {
-		if (p->stage == STAGE_UP)
-			resume_path_failed(c, paths[i], -ETIMEDOUT);
-		else
-			handshake_tried(c, p, paths[i], -ETIMEDOUT);
-	}
-}
 
 static int handshake_word_frame(struct control *c, struct peer *p, uint32_t type, uint64_t word)
 {
 	switch (type) {
 	case WIRE_PATH:
-		return handshake_path(c, p, word);
+		return setup_path(c, p, word);
 	case WIRE_READY:
 		if (p->stage == STAGE_UP)
 			return resume_ready(c, p);
@@ -467,15 +239,12 @@ static void handshake_ended(struct control *c, struct conn *n, int err)
 static const struct conn_ops handshake_conn_ops = {
 	.frame = handshake_frame,
 	.ended = handshake_ended,
-	.expired = handshake_expired,
+	.expired = setup_expired,
 };
 
 const struct peer_ops handshake_ops = {
 	.conn = &handshake_conn_ops,
-	.path_up = handshake_path_up,
-	.path_failed = handshake_path_failed,
-	.reached = handshake_reached,
-	.refuse = handshake_refuse,
+	.committed = handshake_committed,
 	.unheld = handshake_ask,
 	.lost = dials_lost,
 };

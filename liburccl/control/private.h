@@ -10,7 +10,6 @@
 
 /* handshake.c: the handshake from HELLO_ACK to READY, on both sides. */
 extern const struct peer_ops handshake_ops;
-void handshake_begin(struct control *c, struct peer *p);
 /* Ends our dial, since both contexts dialled each other and the other dial is kept. */
 void handshake_yield(struct control *c, struct peer *p);
 void handshake_unhold(struct control *c); /* continues those that waited for dials_unknown() */

@@ -131,9 +131,9 @@ static void path_connect_back(struct control *c, struct cmd *cmd)
 	path->up = !path->error;
 	if (path->up) {
 		process_begin(c, path);
-		c->peer_ops->path_up(c, path);
+		setup_path_up(c, path);
 	} else
-		c->peer_ops->path_failed(c, path);
+		setup_path_failed(c, path);
 }
 
 static void path_close_back(struct control *c, struct cmd *cmd)
@@ -204,9 +204,9 @@ static void path_reached(struct control *c, struct work *e)
 		path_post(c, path);
 	if (!res && path->awaited)
 		path_await(c, path);
-	c->peer_ops->reached(c, p);
+	setup_reached(c, p);
 	if (res)
-		c->peer_ops->path_failed(c, path);
+		setup_path_failed(c, path);
 }
 
 static int path_grow(struct work *e)

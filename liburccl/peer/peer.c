@@ -35,7 +35,7 @@ static int peers_room(struct control *c)
 		err = -EBUSY;
 		if (!p->answered || p->conn->timer.due.at + PENDING_SLOW_NS > now + PATH_NS)
 			continue;
-		c->peer_ops->refuse(c, p, -ETIMEDOUT);
+		setup_refuse(c, p, -ETIMEDOUT);
 		return 0;
 	}
 	return err;

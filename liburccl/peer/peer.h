@@ -7,25 +7,9 @@
 
 /* ---- path.c: a rail from ep_open() to ep_free() ---- */
 
-void path_free(struct path *path);	      /* only if it was never connected or is closed */
-struct path *path_next(const struct peer *p); /* the first one not tried yet, or NULL */
-/* Dialler: connects the path, and all untried paths of its transport that can be rails of the peer
- * beside it. */
-void paths_try(struct control *c, struct peer *p, struct path *path);
-/* Sets p->path to the peer's path with this id. 0: there is none. */
-int path_choose(struct peer *p, uint64_t id);
-/* The paths being tried; returns their number. */
-uint32_t paths_trying(const struct peer *p, struct path **paths);
-/* All but those of the transport in use. */
-void path_close_others(struct control *c, struct peer *p);
-/* Dialler: the path came up first and becomes the peer's; PATH says so. */
-void path_announce(struct control *c, struct path *path);
-void path_connect(struct control *c, struct path *path, int active);
-/* Frees it, at once or after the engine has closed it; the peer is due in the second case. */
-void path_close(struct control *c, struct path *path);
+void path_free(struct path *path); /* only if it was never connected or is closed */
 /* Gives a path of the first HELLO to the peer. */
 void path_take_known(const struct control *c, struct peer *p, struct path *path);
-int paths_reaching(const struct peer *p); /* 1: ep_prepare() of one is running */
 void path_grow_req(struct control *c, struct control_req *req);
 
 /* ---- offer.c: eps are opened, and offered as rails by HELLO and HELLO_ACK ---- */
@@ -40,14 +24,10 @@ struct wire_hello hello_make(const struct control *c, struct path *const *paths,
 int path_answered(struct path *path, const struct wire_hello *ack);
 /* Opens an ep for each rail of theirs that a device here can serve; *err: of the last failure. */
 uint32_t accept_paths(struct control *c, const struct wire_hello *h, struct path **paths, int *err);
-/* Sends HELLO_ACK, after the proof that is due. 0 or -ENOMEM. */
-int accept_answer(struct control *c, struct peer *p);
 
 /* ---- rails.c: the rails of a peer that has its data path ---- */
 
-void rails_begin(struct control *c, struct peer *p); /* both sides are up */
-void rails_came(struct control *c, struct path *path);
-void rails_missed(struct control *c, struct path *path);
+void rails_begin(struct control *c, struct peer *p);		     /* both sides are up */
 int rails_port(struct control *c, struct peer *p);		     /* a PORT frame */
 int rails_fence(struct control *c, struct peer *p, uint64_t number); /* a FENCE frame */
 int rails_frame(struct control *c, struct peer *p, uint32_t type,    /* a RAIL or RAIL_ACK frame */
@@ -87,16 +67,14 @@ int suspend_frame(struct control *c, struct peer *p, uint32_t type);
 void suspend_timer(struct control *c, struct control_timer *a);
 void suspend_idle(struct control *c, struct control_timer *a);
 
-/* ---- resume.c: resuming a suspended data path ---- */
+/* ---- setup.c: sets a data path up, at first and when it resumes ---- */
 
-void resume_req(struct control *c, struct control_req *req); /* CONTROL_RESUME */
-/* Acceptor: ep_prepare() of one of its paths is done. */
-void resume_reached(struct control *c, struct peer *p);
+void setup_begin(struct control *c, struct peer *p);		/* it has its paths */
+int setup_path(struct control *c, struct peer *p, uint64_t id); /* a PATH frame */
+void setup_expired(struct control *c, struct conn *n);		/* conn_ops.expired of a peer */
+void resume_req(struct control *c, struct control_req *req);	/* CONTROL_RESUME */
 int resume_hello(struct control *c, struct peer *p, uint32_t type, const struct wire_hello *h);
-int resume_path(struct control *c, struct peer *p, uint64_t id);
 int resume_ready(struct control *c, struct peer *p);
-void resume_path_up(struct control *c, struct path *path);
-void resume_path_failed(struct control *c, struct path *path, int err);
 
 /* ---- link.c: local ports that lose their link ---- */
 
