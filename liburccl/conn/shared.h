@@ -345,9 +345,8 @@ struct peer {
 	uint8_t dialled;  /* we dialled it */
 	uint8_t leaving;  /* BYE came: an orderly end */
 	uint8_t said_bye;
-	uint8_t added;	     /* the engine has it */
-	uint8_t answered;    /* acceptor: HELLO_ACK was sent */
-	uint8_t path_wanted; /* acceptor: PATH came for peer.path */
+	uint8_t added;	  /* the engine has it */
+	uint8_t answered; /* acceptor: HELLO_ACK was sent */
 	uint8_t deleting;
 	uint8_t watched; /* a ring watches it: it is pinged while idle, too */
 	uint8_t bonded;	 /* data connections prove by bond that they belong to this peer */

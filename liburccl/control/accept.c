@@ -41,13 +41,11 @@ static void accept_peer(struct control *c, struct conn *n, const struct wire_hel
 		return;
 	}
 	p->required = policy_required(c, h->host);
-	for (i = 0; i < npaths; i++)
-		path_take_known(c, p, paths[i]);
 	/* Record the address before the program learns of the new peer: the program may at once use
 	 * the old handle for this address, which must be known to be stale. */
 	if (h->port)
 		peer_comes(c, p, h->port);
-	setup_begin(c, p);
+	setup_accept(c, p, paths, npaths);
 	dials_give(c, dials, p);
 }
 

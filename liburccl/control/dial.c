@@ -372,7 +372,7 @@ static void dial_met(struct control *c, struct dial *d, struct host *h,
 	dial_found(c, h, p);
 	dials_give(c, others, p);
 	handshake_unhold(c);
-	setup_begin(c, p);
+	setup_dial(c, p);
 }
 
 static void dial_answered(struct control *c, struct dial *d, struct host *h,

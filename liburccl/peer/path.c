@@ -267,6 +267,15 @@ void path_close(struct control *c, struct path *path)
 	cmd_post(c, &path->close, ENGINE_RAIL_CLOSE, path_close_back);
 }
 
+void paths_close(struct control *c, struct peer *p)
+{
+	uint32_t i;
+
+	/* From the end: a path that was never connected leaves the array at once. */
+	for (i = p->npaths; i; i--)
+		path_close(c, p->paths[i - 1]);
+}
+
 void path_take(const struct control *c, struct peer *p, struct path *path)
 {
 	assert(p->npaths < WIRE_RAILS);

@@ -176,15 +176,6 @@ void peer_comes(struct control *c, struct peer *p, uint32_t port)
 	peer_takes_place(c, p, &p->place);
 }
 
-static void peer_close_paths(struct control *c, struct peer *p)
-{
-	uint32_t i;
-
-	/* From the end: a path that was never connected leaves the array at once. */
-	for (i = p->npaths; i; i--)
-		path_close(c, p->paths[i - 1]);
-}
-
 /* Answers its last CLOSE. */
 static void peer_closed(struct peer *p)
 {
@@ -218,7 +209,7 @@ static void peer_step(struct control *c, struct peer *p)
 	if (p->lost.out)
 		return;
 	peer_disconnect(c, p);
-	peer_close_paths(c, p);
+	paths_close(c, p);
 	if (p->npaths || p->add.out || p->up.out || p->event.out || p->suspend.out ||
 	    p->cutting.out || p->restarted.out || p->dying.out || p->fences_out)
 		return;

@@ -69,7 +69,9 @@ void suspend_idle(struct control *c, struct control_timer *a);
 
 /* ---- setup.c: sets a data path up, at first and when it resumes ---- */
 
-void setup_begin(struct control *c, struct peer *p);		/* it has its paths */
+void setup_dial(struct control *c, struct peer *p); /* dialler: it has its paths */
+/* Acceptor: gives the n paths to the peer and connects them. */
+void setup_accept(struct control *c, struct peer *p, struct path *const *paths, uint32_t n);
 int setup_path(struct control *c, struct peer *p, uint64_t id); /* a PATH frame */
 void setup_expired(struct control *c, struct conn *n);		/* conn_ops.expired of a peer */
 void resume_req(struct control *c, struct control_req *req);	/* CONTROL_RESUME */

@@ -23,7 +23,8 @@ void path_announce(struct control *c, struct path *path);
 void path_connect(struct control *c, struct path *path, int active);
 /* Frees it, at once or after the engine has closed it; the peer is due in the second case. */
 void path_close(struct control *c, struct path *path);
-int paths_reaching(const struct peer *p); /* 1: ep_prepare() of one is running */
+void paths_close(struct control *c, struct peer *p); /* all of them */
+int paths_reaching(const struct peer *p);	     /* 1: ep_prepare() of one is running */
 /* Sends RAIL_ACK when the engine has the path. */
 void path_await(struct control *c, struct path *path);
 /* Gives the path to the peer. */
@@ -55,6 +56,8 @@ void peer_disconnect(struct control *c, struct peer *p);
 
 void peer_delay(struct control *c, struct control_timer *a);
 
+void suspend_post(struct control *c, struct peer *p, enum engine_cmd_type type,
+		  void (*back)(struct control *c, struct cmd *cmd));
 void suspend_leave(struct control *c, struct peer *p); /* the peer has no data path any more, or is
 						        * down */
 

@@ -52,8 +52,8 @@ static int suspend_is_free(const struct peer *p)
 	return !p->said_bye && !p->leaving && !p->broken && !p->closing;
 }
 
-static void suspend_post(struct control *c, struct peer *p, enum engine_cmd_type type,
-			 void (*back)(struct control *c, struct cmd *cmd))
+void suspend_post(struct control *c, struct peer *p, enum engine_cmd_type type,
+		  void (*back)(struct control *c, struct cmd *cmd))
 {
 	p->suspend.e.peer = p->engine;
 	p->suspend.e.owner = p;
@@ -440,8 +440,6 @@ static void suspend_advanced(struct control *c)
 
 static int suspend_commit(struct control *c, struct peer *p)
 {
-	uint32_t i;
-
 	if (p->path_state == PATH_SUSPENDED) /* both sides gave up a resume at the same time */
 		return 0;
 	if (p->path_state == PATH_RESUMING) {
@@ -461,8 +459,7 @@ static int suspend_commit(struct control *c, struct peer *p)
 	keys_forget(p);
 	log_path_state(c, p);
 	rails_end(p);
-	for (i = p->npaths; i; i--)
-		path_close(c, p->paths[i - 1]);
+	paths_close(c, p);
 	return 0;
 }
 
