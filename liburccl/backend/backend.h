@@ -194,6 +194,58 @@ struct chunk {
 	const struct chunk_piece *pieces;
 };
 
+/* Chunks of one holder, in order. */
+struct chunk_queue {
+	struct chunk *head, **tail;	/* tail: the last `next`, or head */
+};
+
+static inline void chunk_queue_init(struct chunk_queue *q)
+{
+	q->head = NULL;
+	q->tail = &q->head;
+}
+
+static inline void chunk_queue_add(struct chunk_queue *q, struct chunk *c)
+{
+	c->next = NULL;
+	*q->tail = c;
+	q->tail = &c->next;
+}
+
+static inline void chunk_queue_add_first(struct chunk_queue *q, struct chunk *c)
+{
+	c->next = q->head;
+	if (!q->head)
+		q->tail = &c->next;
+	q->head = c;
+}
+
+/* Removes *at, which is q->head or the `next` of a chunk of the queue. */
+static inline void chunk_queue_del(struct chunk_queue *q, struct chunk **at)
+{
+	*at = (*at)->next;
+	if (!*at)
+		q->tail = at;
+}
+
+/* Removes the first one; the queue has one. */
+static inline struct chunk *chunk_queue_pop(struct chunk_queue *q)
+{
+	struct chunk *c = q->head;
+
+	chunk_queue_del(q, &q->head);
+	return c;
+}
+
+/* Removes all of them, and returns the first one. */
+static inline struct chunk *chunk_queue_take(struct chunk_queue *q)
+{
+	struct chunk *all = q->head;
+
+	chunk_queue_init(q);
+	return all;
+}
+
 /* Memory that a device has made ready for peers, and their rights: one for all exposures of the
  * same range and rights by this device. The control thread's; between pin and unpin only mr
  * changes. */

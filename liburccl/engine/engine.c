@@ -99,7 +99,7 @@ __attribute__((noinline)) static uint32_t engine_slow_path(struct engine *e)
 	uint32_t work = 0;
 
 	e->slow_work = 0;
-	if (e->stage.njobs || e->stage.waiting || !list_empty(&e->relays.active))
+	if (e->stage.njobs || e->stage.waiting.head || !list_empty(&e->relays.active))
 		work = stage_look(e);
 	if (!list_empty(&e->flushes))
 		flush_all(e);
@@ -126,7 +126,7 @@ __attribute__((noinline)) static uint32_t engine_slow_path(struct engine *e)
 			!list_empty(&e->pending_accepts) || !list_empty(&e->messages) ||
 			!list_empty(&e->words) || e->looking || !list_empty(&e->signals) ||
 			!list_empty(&e->commands) || !list_empty(&e->device_rings) ||
-			e->stage.njobs || e->stage.waiting || !list_empty(&e->relays.active);
+			e->stage.njobs || e->stage.waiting.head || !list_empty(&e->relays.active);
 	return work;
 }
 
@@ -172,7 +172,8 @@ static uint32_t engine_iterate(struct engine *e)
 static int engine_has_more(const struct engine *e)
 {
 	return e->sweep || e->warming || !list_empty(&e->ready) ||
-	       (e->stage.waiting && e->stage.nfree) || (!list_empty(&e->flushes) && !e->flush_full);
+	       (e->stage.waiting.head && e->stage.nfree) ||
+	       (!list_empty(&e->flushes) && !e->flush_full);
 }
 
 /* ---- sleep ---- */
@@ -427,7 +428,7 @@ static int wait_for_verdict(const struct engine *e)
 			continue;
 		if (p->rail ? !p->rail->up : p->unfinished || p->notes_busy)
 			return 1;
-		if (p->requeued_chunks || !list_empty(&p->requeued_ops))
+		if (p->requeued_chunks.head || !list_empty(&p->requeued_ops))
 			return 1;
 	}
 	return 0;

@@ -36,39 +36,19 @@ void lane_add_op(struct op *op)
 	lane_wake(l);
 }
 
-void held_add(struct lane *l, struct chunk *c)
-{
-	c->next = NULL;
-	*l->held_tail = c;
-	l->held_tail = &c->next;
-}
-
-struct chunk *held_take(struct lane *l)
-{
-	struct chunk *all = l->held;
-
-	l->held = NULL;
-	l->held_tail = &l->held;
-	return all;
-}
-
 void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c)
 {
 	struct lane *l = &p->lanes[lane];
 
-	held_add(l, c);
+	chunk_queue_add(&l->held, c);
 	lane_wake(l);
 }
 
 /* Chunks that the device did not take are posted first the next time. */
 static void held_put_back(struct lane *l, struct chunk **chunks, uint32_t n)
 {
-	while (n-- > 0) {
-		chunks[n]->next = l->held;
-		if (!l->held)
-			l->held_tail = &chunks[n]->next;
-		l->held = chunks[n];
-	}
+	while (n-- > 0)
+		chunk_queue_add_first(&l->held, chunks[n]);
 }
 
 /* ---- posting ---- */

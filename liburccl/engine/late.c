@@ -40,7 +40,7 @@ static uint32_t held_chunks(const struct op *op)
 	const struct chunk *c;
 	uint32_t n = 0;
 
-	for (c = op->peer->lanes[op->lane].held; c; c = c->next)
+	for (c = op->peer->lanes[op->lane].held.head; c; c = c->next)
 		n += c->op == op;
 	return n;
 }

@@ -93,8 +93,8 @@ static void lanes_clear(struct engine_peer *p)
 	for (i = 0; i < LANES; i++) {
 		struct chunk *c;
 
-		while ((c = p->lanes[i].held)) {
-			p->lanes[i].held = c->next;
+		while (p->lanes[i].held.head) {
+			c = chunk_queue_pop(&p->lanes[i].held);
 			if (c == &p->ack_chunk)
 				p->ack_sending = 0;
 			else if (c->seg >= RELAY_SEG)
@@ -104,7 +104,6 @@ static void lanes_clear(struct engine_peer *p)
 			else
 				p->notes[c->seg].sending = 0;
 		}
-		p->lanes[i].held_tail = &p->lanes[i].held;
 		list_del(&p->lanes[i].link);
 	}
 }

@@ -217,24 +217,22 @@ static void op_moved(struct op *op)
 static void lane_drop_held(struct op *op)
 {
 	struct lane *l = &op->peer->lanes[op->lane];
-	struct chunk **at = &l->held, *c;
+	struct chunk **at = &l->held.head, *c;
 
-	l->held_tail = &l->held;
 	while ((c = *at)) {
-		if (c->op == op && c->kind != CHUNK_SEND && c->kind != CHUNK_FLUSH) {
-			*at = c->next;
-			chunk_drop(op_engine(op), c);
+		if (c->op != op || c->kind == CHUNK_SEND || c->kind == CHUNK_FLUSH) {
+			at = &c->next;
 			continue;
 		}
-		l->held_tail = &c->next;
-		at = &c->next;
+		chunk_queue_del(&l->held, at);
+		chunk_drop(op_engine(op), c);
 	}
 }
 
 void op_drop_chunks(struct op *op)
 {
 	lane_drop_held(op);
-	if (op->peer->requeued_chunks)
+	if (op->peer->requeued_chunks.head)
 		replay_drop(op);
 	if (op_engine(op)->gpus)
 		stage_drop(op);

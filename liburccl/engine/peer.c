@@ -261,13 +261,13 @@ struct engine_peer *engine_peer_new(struct engine *e, uint32_t handle, uint64_t 
 	list_init(&p->remotes);
 	list_init(&p->requeued_ops);
 	list_init(&p->acked_scopes);
-	p->requeued_tail = &p->requeued_chunks;
+	chunk_queue_init(&p->requeued_chunks);
 	list_init(&p->awaited.link);
 	p->awaited.kind = TIMER_PEER;
 	for (i = 0; i < LANES; i++) {
 		list_init(&p->lanes[i].link);
 		list_init(&p->lanes[i].ops);
-		p->lanes[i].held_tail = &p->lanes[i].held;
+		chunk_queue_init(&p->lanes[i].held);
 		p->lanes[i].number = i;
 		p->lanes[i].peer = p;
 	}

@@ -7,9 +7,9 @@
 
 /* The work of one peer to be posted, by urgency. Each lane gets its share of every iteration. */
 struct lane {
-	struct list link;		 /* in the engine's list, while there is work */
-	struct list ops;		 /* entries with pieces left, in order */
-	struct chunk *held, **held_tail; /* chunks that no device has taken */
+	struct list link;	 /* in the engine's list, while there is work */
+	struct list ops;	 /* entries with pieces left, in order */
+	struct chunk_queue held; /* chunks that no device has taken */
 	uint32_t number;
 	struct engine_peer *peer;
 };
@@ -33,9 +33,9 @@ struct engine_peer {
 						    * told of, and that may have changed since: one
 						    * bit each */
 	int32_t rail_res[RAIL_NUMBERS];		   /* -errno of rails that are not up */
-	struct chunk *requeued_chunks, **requeued_tail; /* failed-over chunks of entries, to be
+	struct chunk_queue requeued_chunks;	   /* failed-over chunks of entries, to be
 						    * posted again when possible */
-	struct list requeued_ops;			/* entries likewise */
+	struct list requeued_ops;		   /* entries likewise */
 	struct lane lanes[LANES];
 	struct list waiting;  /* entries taken before it was up */
 	uint32_t unfinished;  /* its entries, except multishot ones */

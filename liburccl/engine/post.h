@@ -36,8 +36,6 @@ static inline __attribute__((always_inline)) void op_count_chunk(struct op *op,
 void chunk_posted(uint32_t peer, enum chunk_kind kind, uint64_t len);
 void lane_wake(struct lane *l); /* it has work */
 void lane_add_op(struct op *op);
-void held_add(struct lane *l, struct chunk *c); /* appends to the chunks that no device has */
-struct chunk *held_take(struct lane *l);	/* takes all of them */
 void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c);
 /* 1: the peer may use one more chunk. */
 int chunk_may(const struct engine *e, const struct engine_peer *p);

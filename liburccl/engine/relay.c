@@ -137,7 +137,7 @@ static int is_active(const struct relay *r)
 {
 	uint32_t i;
 
-	if (r->waiting)
+	if (r->waiting.head)
 		return 1;
 	for (i = 0; i < RELAY_WINDOW; i++)
 		if (r->slots[i].state == RELAY_FILLING || r->slots[i].state == RELAY_FILLED ||
@@ -201,7 +201,7 @@ int relay_idle(const struct engine_peer *p)
 
 	if (!r)
 		return 1;
-	if (r->waiting || r->ask_out || r->end_out)
+	if (r->waiting.head || r->ask_out || r->end_out)
 		return 0;
 	for (i = 0; i < RELAY_WINDOW; i++) {
 		if (r->slots[i].state || r->slots[i].message.sending)
@@ -270,7 +270,7 @@ int relay_make(struct engine_peer *p)
 		return -ENOMEM;
 	r->peer = p;
 	r->next = 1;
-	r->waiting_tail = &r->waiting;
+	chunk_queue_init(&r->waiting);
 	list_init(&r->link);
 	list_init(&r->ops);
 	for (i = 0; i < RELAY_WINDOW; i++)

@@ -149,7 +149,7 @@ struct relay {
 	struct list link; /* of relays.active, while something must be looked at each iteration */
 	struct engine_peer *peer;
 	struct run *run;
-	struct chunk *waiting, **waiting_tail; /* of entries, without a slot; oldest first */
+	struct chunk_queue waiting; /* of entries, without a slot; oldest first */
 	struct list ops; /* entries that have a chunk in `waiting` and bytes that are not cut yet */
 	uint32_t next;	 /* number of the next request */
 	uint32_t nreads; /* slots that its PULLs are read into */

@@ -161,24 +161,12 @@ static void chunk_wait(struct engine *e, struct relay *r, struct chunk *c)
 {
 	struct op *op = c->op;
 
-	c->next = NULL;
-	*r->waiting_tail = c;
-	r->waiting_tail = &c->next;
+	chunk_queue_add(&r->waiting, c);
 	relay_kick(e, r);
 	if (op->bits & (OP_DONE_CURSOR | OP_DECIDED))
 		return;
 	list_del(&op->link);
 	list_add_tail(&op->link, &r->ops);
-}
-
-static struct chunk *waiting_pop(struct relay *r)
-{
-	struct chunk *c = r->waiting;
-
-	r->waiting = c->next;
-	if (!r->waiting)
-		r->waiting_tail = &r->waiting;
-	return c;
 }
 
 void relay_chunk(struct engine *e, struct chunk *c)
@@ -190,7 +178,7 @@ void relay_chunk(struct engine *e, struct chunk *c)
 	if (c->kind == CHUNK_WRITE)
 		op->path |= URCCL_PATH_BOUNCE_LOCAL;
 	c->ep = NULL;
-	if (p->relay->waiting || !slot_start(e, p, c))
+	if (p->relay->waiting.head || !slot_start(e, p, c))
 		chunk_wait(e, p->relay, c);
 }
 
@@ -203,13 +191,10 @@ uint32_t relay_waiting_start(struct engine *e, struct engine_peer *p)
 	struct op *op;
 	uint32_t n = 0;
 
-	while (r->waiting) {
-		c = waiting_pop(r);
+	while (r->waiting.head) {
+		c = chunk_queue_pop(&r->waiting);
 		if (!slot_start(e, p, c)) {
-			c->next = r->waiting;
-			if (!r->waiting)
-				r->waiting_tail = &c->next;
-			r->waiting = c;
+			chunk_queue_add_first(&r->waiting, c);
 			break;
 		}
 		n++;
@@ -220,22 +205,6 @@ uint32_t relay_waiting_start(struct engine *e, struct engine_peer *p)
 		lane_add_op(op);
 	}
 	return n;
-}
-
-static void drop_waiting(struct engine *e, struct relay *r, const struct op *op)
-{
-	struct chunk **at = &r->waiting, *c;
-
-	r->waiting_tail = &r->waiting;
-	while ((c = *at)) {
-		if (c->op == op) {
-			*at = c->next;
-			chunk_drop(e, c);
-			continue;
-		}
-		r->waiting_tail = &c->next;
-		at = &c->next;
-	}
 }
 
 /* Ends the chunk, as its entry was stopped. A WRITE with a request to the peer ends with the
@@ -277,7 +246,7 @@ void relay_drop(struct op *op)
 	struct engine *e = op_engine(op);
 	uint32_t i;
 
-	drop_waiting(e, p->relay, op);
+	chunks_drop(e, &p->relay->waiting, op);
 	for (i = 0; i < RELAY_WINDOW; i++)
 		if (p->relay->slots[i].chunk && p->relay->slots[i].chunk->op == op)
 			slot_drop(e, p, &p->relay->slots[i], op);
@@ -363,11 +332,9 @@ uint32_t relay_slot_look(struct engine *e, struct engine_peer *p, struct relay_s
 static void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint64_t bytes)
 {
 	struct relay *r = p->relay;
-	struct chunk *c, *next, *all = r->waiting;
+	struct chunk *c, *next;
 
-	r->waiting = NULL;
-	r->waiting_tail = &r->waiting;
-	for (c = all; c; c = next) {
+	for (c = chunk_queue_take(&r->waiting); c; c = next) {
 		struct op *op = c->op;
 
 		next = c->next;

@@ -136,7 +136,7 @@ static void unaim_held(struct engine_peer *p, const struct ep *ep)
 	uint32_t i;
 
 	for (i = 0; i < LANES; i++)
-		for (c = p->lanes[i].held; c; c = c->next)
+		for (c = p->lanes[i].held.head; c; c = c->next)
 			if (c->ep == ep)
 				c->ep = NULL;
 }
@@ -218,13 +218,6 @@ void rail_broke(struct engine *e, struct rail *rail, int res)
 
 /* ---- posting again ---- */
 
-static void requeue_chunk(struct engine_peer *p, struct chunk *c)
-{
-	c->next = NULL;
-	*p->requeued_tail = c;
-	p->requeued_tail = &c->next;
-}
-
 /* Binds the chunk to the rail. 1: the rail has its key. */
 static int chunk_try_bind(struct chunk *c, struct rail *rail)
 {
@@ -253,7 +246,7 @@ int chunk_bind(struct chunk *c, struct rail *rail)
 		return 0;
 	}
 	c->fence = 0;
-	requeue_chunk(rail->peer, c);
+	chunk_queue_add(&rail->peer->requeued_chunks, c);
 	remote_ask(key_of(c->key)->remote);
 	return 0;
 }
@@ -300,7 +293,7 @@ int chunk_fail_over(struct engine *e, struct rail *rail, struct chunk *c)
 	c->taken = 0;
 	op->worst = c->tries > op->worst ? c->tries : op->worst;
 	op->path |= URCCL_PATH_REPLAYED;
-	requeue_chunk(p, c);
+	chunk_queue_add(&p->requeued_chunks, c);
 	replay_run(p);
 	return 1;
 }
@@ -320,29 +313,25 @@ static void requeued_drop(struct engine *e, struct chunk *c)
 void replay_drop(struct op *op)
 {
 	struct engine_peer *p = op->peer;
-	struct chunk **at = &p->requeued_chunks, *c;
+	struct chunk **at = &p->requeued_chunks.head, *c;
+	int any = op->bits & OP_ABORTED || p->state != PEER_UP;
 
-	p->requeued_tail = &p->requeued_chunks;
 	while ((c = *at)) {
-		if (c->op == op &&
-		    (!(c->fence & p->fencing) || op->bits & OP_ABORTED || p->state != PEER_UP)) {
-			*at = c->next;
-			requeued_drop(op_engine(op), c);
+		if (c->op != op || (c->fence & p->fencing && !any)) {
+			at = &c->next;
 			continue;
 		}
-		p->requeued_tail = &c->next;
-		at = &c->next;
+		chunk_queue_del(&p->requeued_chunks, at);
+		requeued_drop(op_engine(op), c);
 	}
 }
 
 /* Moves chunks that can be posted to their lanes. */
 static void run_chunks(struct engine_peer *p)
 {
-	struct chunk *c = p->requeued_chunks, *next;
+	struct chunk *c = chunk_queue_take(&p->requeued_chunks), *next;
 	struct op *op;
 
-	p->requeued_chunks = NULL;
-	p->requeued_tail = &p->requeued_chunks;
 	for (; c; c = next) {
 		struct engine_remote *r = key_of(c->key)->remote;
 
@@ -351,17 +340,17 @@ static void run_chunks(struct engine_peer *p)
 		if (r->failed && !(op->bits & OP_DECIDED))
 			remote_fail(op, r, r->failed);
 		if (c->fence & p->fencing) {
-			requeue_chunk(p, c);
+			chunk_queue_add(&p->requeued_chunks, c);
 		} else if (op->bits & OP_DECIDED) {
 			requeued_drop(p->engine, c);
 			op_returned(op);
 		} else if (!p->rail) {
-			requeue_chunk(p, c);
+			chunk_queue_add(&p->requeued_chunks, c);
 		} else if ((c->tries >= TRIES_STEADY && chunk_try_bind(c, peer_steady(p))) ||
 			   chunk_try_bind(c, p->rail)) {
 			lane_add_chunk(p, op->lane, c);
 		} else {
-			requeue_chunk(p, c);
+			chunk_queue_add(&p->requeued_chunks, c);
 			remote_ask(r);
 		}
 	}
@@ -432,7 +421,7 @@ int op_requeue(struct op *op)
 
 void replay_run(struct engine_peer *p)
 {
-	if (p->requeued_chunks)
+	if (p->requeued_chunks.head)
 		run_chunks(p);
 	if (!list_empty(&p->requeued_ops))
 		run_entries(p);

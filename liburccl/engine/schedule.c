@@ -33,16 +33,6 @@ static struct chunk *chunk_new(struct engine *e, const struct op *op)
 	return c;
 }
 
-static struct chunk *held_pop(struct lane *l)
-{
-	struct chunk *c = l->held;
-
-	l->held = c->next;
-	if (!l->held)
-		l->held_tail = &l->held;
-	return c;
-}
-
 /* ---- posting ---- */
 
 /* NULL also if the rail has no key: an entry waits for the keys of the best rail only. An entry
@@ -177,9 +167,9 @@ static uint32_t lane_post(struct engine *e, struct lane *l)
 		return 0;
 	if (l->number == LANE_BULK && l->peer->nup > 1)
 		return lane_stripe(e, l);
-	while (l->held) {
-		for (n = 0; n < HELD_BATCH && l->held;) {
-			batch[n] = held_pop(l);
+	while (l->held.head) {
+		for (n = 0; n < HELD_BATCH && l->held.head;) {
+			batch[n] = chunk_queue_pop(&l->held);
 			n += batch[n]->ep == rail->ep || chunk_bind(batch[n], rail);
 		}
 		took = batch_post(e, l, rail, batch, n);
@@ -210,7 +200,7 @@ static uint32_t lanes_post(struct engine *e, struct list *lanes)
 
 		list_del(&l->link);
 		work += lane_post(e, l);
-		if (l->held || !list_empty(&l->ops))
+		if (l->held.head || !list_empty(&l->ops))
 			lane_wake(l);
 	}
 	return work;

@@ -16,7 +16,7 @@ struct slot {
 void stage_init(struct stage *s)
 {
 	list_init(&s->ops);
-	s->waiting_tail = &s->waiting;
+	chunk_queue_init(&s->waiting);
 }
 
 int stage_open(struct engine *e, const struct memory *m)
@@ -94,7 +94,7 @@ void stage_free(struct engine *e, struct chunk *c)
 	c->local = slot->copy.local;
 	slot->chunk = NULL;
 	e->stage.free[e->stage.nfree++] = slot;
-	if (e->stage.waiting)
+	if (e->stage.waiting.head)
 		e->slow_work = 1;
 }
 
@@ -264,6 +264,20 @@ void chunk_drop(struct engine *e, struct chunk *c)
 	chunk_free(e, c);
 }
 
+void chunks_drop(struct engine *e, struct chunk_queue *q, const struct op *op)
+{
+	struct chunk **at = &q->head, *c;
+
+	while ((c = *at)) {
+		if (c->op != op) {
+			at = &c->next;
+			continue;
+		}
+		chunk_queue_del(q, at);
+		chunk_drop(e, c);
+	}
+}
+
 /* Another rail may be the best one by now: the lane chooses when it posts the chunk. */
 static void chunk_hold(struct chunk *c)
 {
@@ -285,9 +299,7 @@ static void chunk_wait(struct stage *s, struct chunk *c)
 {
 	struct op *op = c->op;
 
-	c->next = NULL;
-	*s->waiting_tail = c;
-	s->waiting_tail = &c->next;
+	chunk_queue_add(&s->waiting, c);
 	if (op->bits & (OP_DONE_CURSOR | OP_DECIDED))
 		return;
 	list_del(&op->link);
@@ -337,7 +349,7 @@ int stage_chunk(struct engine *e, struct chunk *c)
 	if (!e->stage.memory)
 		return chunk_refuse(e, c, -EOPNOTSUPP, REASON_STAGE_NONE);
 	op->path |= URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_DEVICE;
-	if (!e->stage.nfree || e->stage.waiting) {
+	if (!e->stage.nfree || e->stage.waiting.head) {
 		chunk_wait(&e->stage, c);
 		return 0;
 	}
@@ -365,22 +377,6 @@ int stage_in(struct engine *e, struct chunk *c)
 	return 1;
 }
 
-static void drop_waiting(struct stage *s, struct op *op)
-{
-	struct chunk **at = &s->waiting, *c;
-
-	s->waiting_tail = &s->waiting;
-	while ((c = *at)) {
-		if (c->op == op) {
-			*at = c->next;
-			chunk_drop(op_engine(op), c);
-			continue;
-		}
-		s->waiting_tail = &c->next;
-		at = &c->next;
-	}
-}
-
 void stage_drop(struct op *op)
 {
 	struct engine *e = op_engine(op);
@@ -388,7 +384,7 @@ void stage_drop(struct op *op)
 
 	if (op->peer->relay)
 		relay_drop(op);
-	drop_waiting(&e->stage, op);
+	chunks_drop(e, &e->stage.waiting, op);
 	for (i = 0; i < e->stage.nslots && e->stage.njobs; i++) {
 		struct slot *slot = &e->stage.slots[i];
 
@@ -425,17 +421,11 @@ static void job_ended(struct engine *e, struct slot *slot)
 static uint32_t wake_waiting(struct engine *e)
 {
 	struct stage *s = &e->stage;
-	struct chunk *c;
 	struct op *op;
 	uint32_t n = 0;
 
-	for (; s->waiting && s->nfree; n++) {
-		c = s->waiting;
-		s->waiting = c->next;
-		if (!s->waiting)
-			s->waiting_tail = &s->waiting;
-		chunk_start(e, c);
-	}
+	for (; s->waiting.head && s->nfree; n++)
+		chunk_start(e, chunk_queue_pop(&s->waiting));
 	while (n && !list_empty(&s->ops)) {
 		op = list_first(&s->ops, struct op, link);
 		list_del(&op->link);

@@ -39,8 +39,8 @@ struct stage {
 	struct slot *slots;
 	struct slot **free; /* a stack */
 	uint32_t nfree, nslots;
-	uint32_t njobs;			       /* slots whose job is out */
-	struct chunk *waiting, **waiting_tail; /* that have no slot */
+	uint32_t njobs;		    /* slots whose job is out */
+	struct chunk_queue waiting; /* that have no slot */
 	struct list ops; /* entries that have a chunk in `waiting` and bytes that are not cut yet */
 };
 
@@ -74,6 +74,8 @@ void stage_drop(struct op *op);
 void stage_free(struct engine *e, struct chunk *c); /* chunk_free(): its slots, if it has some */
 /* It ends without having moved: op_returned() follows. */
 void chunk_drop(struct engine *e, struct chunk *c);
+/* Takes the chunks of the entry out of the queue and drops them. */
+void chunks_drop(struct engine *e, struct chunk_queue *q, const struct op *op);
 void chunk_free(struct engine *e, struct chunk *c);
 /* Its bytes are in place, or res says why not. */
 void chunk_done(struct engine *e, struct chunk *c);

@@ -229,7 +229,7 @@ static void post_held(struct stripe *s)
 	struct chunk *c, *next;
 	struct rail *rail;
 
-	for (c = held_take(s->lane); c; c = next) {
+	for (c = chunk_queue_take(&s->lane->held); c; c = next) {
 		next = c->next;
 		rail = rail_of(s->peer, c);
 		if (!rail && !chunk_bind(c, s->peer->rail))
@@ -238,7 +238,7 @@ static void post_held(struct stripe *s)
 			rail = s->peer->rail;
 		if (s->full & rail_bit(rail) || !rail_post(s->e, rail, &c, 1)) {
 			s->full |= rail_bit(rail);
-			held_add(s->lane, c);
+			chunk_queue_add(&s->lane->held, c);
 			continue;
 		}
 		s->work++;

@@ -12,7 +12,7 @@ static int lanes_idle(const struct engine_peer *p)
 	uint32_t i;
 
 	for (i = 0; i < LANES; i++)
-		if (p->lanes[i].held || !list_empty(&p->lanes[i].ops))
+		if (p->lanes[i].held.head || !list_empty(&p->lanes[i].ops))
 			return 0;
 	return 1;
 }
@@ -35,7 +35,7 @@ static int rails_idle(const struct engine_peer *p)
 			     !list_empty(&rail->flush_wait) || !list_empty(&rail->flushing)))
 			return 0;
 	}
-	return !p->requeued_chunks && list_empty(&p->requeued_ops);
+	return !p->requeued_chunks.head && list_empty(&p->requeued_ops);
 }
 
 /* Kernels of the program may use a mapped remote at any time, and only the rail tells its owner

@@ -48,7 +48,7 @@ static void begin(void)
 	atomics_init(peer->atomics);
 	for (i = 0; i < LANES; i++) {
 		list_init(&peer->lanes[i].link);
-		peer->lanes[i].held_tail = &peer->lanes[i].held;
+		chunk_queue_init(&peer->lanes[i].held);
 		peer->lanes[i].number = i;
 		peer->lanes[i].peer = peer;
 	}
@@ -95,10 +95,7 @@ static void send_all(int32_t res)
 	struct lane *l = &peer->lanes[LANE_CONTROL];
 	struct chunk *c, *next;
 
-	c = l->held;
-	l->held = NULL;
-	l->held_tail = &l->held;
-	for (; c; c = next) {
+	for (c = chunk_queue_take(&l->held); c; c = next) {
 		next = c->next;
 		check_answer(c);
 		c->taken = 1;

@@ -321,7 +321,7 @@ static void begin(uint32_t how)
 	list_init(&d.unposted);
 	list_init(&d.expiring);
 	d.expire_ns = NEVER_NS;
-	fabric_queue_init(&d.out);
+	chunk_queue_init(&d.out);
 	fabric_av_init(&d);
 	fabric_lock_init(&d);
 	info.ep_attr = &ep_attr;

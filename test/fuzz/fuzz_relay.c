@@ -50,7 +50,7 @@ static void peer_begin(void)
 	must(peer && !relay_make(peer));
 	for (i = 0; i < LANES; i++) {
 		list_init(&peer->lanes[i].link);
-		peer->lanes[i].held_tail = &peer->lanes[i].held;
+		chunk_queue_init(&peer->lanes[i].held);
 		peer->lanes[i].number = i;
 		peer->lanes[i].peer = peer;
 	}
@@ -144,7 +144,7 @@ static void move(int32_t res)
 	uint32_t i;
 
 	for (i = 0; i < LANES; i++) {
-		for (c = held_take(&peer->lanes[i]); c; c = next) {
+		for (c = chunk_queue_take(&peer->lanes[i].held); c; c = next) {
 			next = c->next;
 			c->ep = &ep;
 			c->taken = 1;

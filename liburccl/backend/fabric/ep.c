@@ -76,10 +76,10 @@ static struct fabric_ep *ep_new(struct device *dev)
 	list_init(&e->sent_list);
 	list_init(&e->grants);
 	list_init(&e->keys);
-	fabric_queue_init(&e->sends);
-	fabric_queue_init(&e->urgent);
-	fabric_queue_init(&e->bulk);
-	fabric_queue_init(&e->unproved);
+	chunk_queue_init(&e->sends);
+	chunk_queue_init(&e->urgent);
+	chunk_queue_init(&e->bulk);
+	chunk_queue_init(&e->unproved);
 	e->resend_in = RESEND_NS;
 	fabric_shared_init(e);
 	for (i = 0; i < FABRIC_OPS; i++) {

@@ -138,7 +138,7 @@ static struct fabric_device *device_new(const struct device_config *config)
 	list_init(&d->unposted);
 	list_init(&d->expiring);
 	d->expire_ns = NEVER_NS;
-	fabric_queue_init(&d->out);
+	chunk_queue_init(&d->out);
 	fabric_av_init(d);
 	fabric_lock_init(d);
 	return d;
@@ -251,7 +251,7 @@ SCAN_AND_OPEN(cxi)
 
 /* ---- events ---- */
 
-int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c)
+int fabric_queue_remove(struct chunk_queue *q, const struct chunk *c)
 {
 	struct chunk **at = &q->head;
 
@@ -259,9 +259,7 @@ int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c)
 		at = &(*at)->next;
 	if (!*at)
 		return 0;
-	*at = c->next;
-	if (!*at)
-		q->tail = at;
+	chunk_queue_del(q, at);
 	return 1;
 }
 
@@ -277,7 +275,7 @@ void fabric_out(struct fabric_ep *e, struct chunk *c, int res, uint32_t flags)
 	if (!res && fabric_reaches_gpu(fabric_ep_device(e), c))
 		c->flags |= CHUNK_UNFLUSHED;
 	c->state |= CHUNK_OUT;
-	fabric_queue_add(&fabric_ep_device(e)->out, c);
+	chunk_queue_add(&fabric_ep_device(e)->out, c);
 }
 
 void fabric_out_failover(struct fabric_ep *e, struct chunk *c, uint32_t flags)
@@ -309,7 +307,7 @@ void fabric_report(struct fabric_ep *e, enum fabric_news news)
 static void give_chunks(struct fabric_device *d)
 {
 	while (d->out.head && d->nevents < d->max) {
-		struct chunk *c = fabric_queue_pop(&d->out);
+		struct chunk *c = chunk_queue_pop(&d->out);
 
 		fabric_ep(c->ep)->chunks--;
 		d->events[d->nevents++] = (struct event){.type = EVENT_CHUNK, .chunk = c};

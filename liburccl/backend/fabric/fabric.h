@@ -421,10 +421,6 @@ enum fabric_chunk {
 					 * was refused */
 };
 
-struct fabric_queue {
-	struct chunk *head, **tail;
-};
-
 /* ---- eps ---- */
 
 /* Control messages that an ep is to send. */
@@ -509,7 +505,7 @@ struct fabric_ep {
 	uint32_t bye_out;		/* the provider has our MESSAGE_BYE */
 	uint32_t seq, acked;		/* last DATA sent; last one that the peer received */
 	struct chunk *unacked[FABRIC_CREDITS];	/* by seq */
-	struct fabric_queue sends;	/* SENDs that wait for credit or a slot */
+	struct chunk_queue sends;	/* SENDs that wait for credit or a slot */
 	uint32_t taken;			/* highest seq up to which all DATA of the peer came */
 	uint64_t beyond;		/* bit k: taken + 1 + k came too */
 	uint32_t acked_to;		/* the value of `taken` that was sent last */
@@ -517,7 +513,7 @@ struct fabric_ep {
 	uint64_t resend_in;		/* the interval for that */
 
 	/* chunks */
-	struct fabric_queue urgent, bulk;
+	struct chunk_queue urgent, bulk;
 	struct fabric_endpoint *via;	/* set by each push: the endpoint */
 	fi_addr_t to;			/* likewise: the destination */
 	uint16_t slot;			/* likewise: the index in `on` */
@@ -528,7 +524,7 @@ struct fabric_ep {
 	uint32_t more;			/* FI_MORE was given: another operation must follow */
 	uint64_t bulk_out;		/* bytes */
 	uint32_t packets_out;		/* packets, for a narrow provider */
-	struct fabric_queue unproved;	/* acknowledged WRITEs, not yet placed */
+	struct chunk_queue unproved;	/* acknowledged WRITEs, not yet placed */
 	struct chunk prove;		/* a FLUSH of the backend's own */
 	uint32_t proving;		/* that FLUSH is under way */
 	uint32_t writes, proved, prove_to; /* acknowledged writes; those placed; value of
@@ -605,7 +601,7 @@ struct fabric_device {
 					 * none */
 	uint32_t revoking;		/* exports whose importers have time to answer */
 	struct fabric_slab *slabs;
-	struct fabric_queue out;	/* chunks to return by poll */
+	struct chunk_queue out;	/* chunks to return by poll */
 	uint64_t now;
 	uint32_t stalled;		/* the provider was full, and does not report room */
 	struct fabric_tcp *tcp;		/* NULL: endpoints need no preparation before a close */
@@ -664,31 +660,8 @@ static inline uint8_t fabric_version(const struct fabric_device *d)
 	return d->shared ? FABRIC_VERSION_SHARED : FABRIC_VERSION;
 }
 
-static inline void fabric_queue_init(struct fabric_queue *q)
-{
-	q->head = NULL;
-	q->tail = &q->head;
-}
-
-static inline void fabric_queue_add(struct fabric_queue *q, struct chunk *c)
-{
-	c->next = NULL;
-	*q->tail = c;
-	q->tail = &c->next;
-}
-
-static inline struct chunk *fabric_queue_pop(struct fabric_queue *q)
-{
-	struct chunk *c = q->head;
-
-	q->head = c->next;
-	if (!q->head)
-		q->tail = &q->head;
-	return c;
-}
-
 /* 1: it was in q. */
-int fabric_queue_remove(struct fabric_queue *q, const struct chunk *c);
+int fabric_queue_remove(struct chunk_queue *q, const struct chunk *c);
 
 /* fabric.c */
 void fabric_domain_close(struct fabric_device *d);

@@ -51,7 +51,7 @@ static void come_out(struct fabric_ep *e, struct chunk *c)
 	} else {
 		c->state |= CHUNK_ACKNOWLEDGED;
 		c->scratch[0] = e->writes;
-		fabric_queue_add(&e->unproved, c);
+		chunk_queue_add(&e->unproved, c);
 		fabric_move_prove(e);
 	}
 }
@@ -79,7 +79,7 @@ static int is_urgent(const struct chunk *c)
 	return c->kind == CHUNK_FLUSH || c->cls != URCCL_CLASS_BULK || c->len <= FABRIC_SMALL;
 }
 
-static struct fabric_queue *queue_of(struct fabric_ep *e, const struct chunk *c)
+static struct chunk_queue *queue_of(struct fabric_ep *e, const struct chunk *c)
 {
 	return is_urgent(c) ? &e->urgent : &e->bulk;
 }
@@ -89,13 +89,13 @@ static void enqueue(struct fabric_ep *e, struct chunk *c)
 	c->scratch[0] = 0;
 	c->state |= CHUNK_QUEUED;
 	e->queued++;
-	fabric_queue_add(queue_of(e, c), c);
+	chunk_queue_add(queue_of(e, c), c);
 }
 
 /* Puts it before all others, except for quarantined chunks, which all others wait for. */
 static void enqueue_again(struct fabric_ep *e, struct chunk *c)
 {
-	struct fabric_queue *q = queue_of(e, c);
+	struct chunk_queue *q = queue_of(e, c);
 	struct chunk **at = &q->head;
 
 	while (!(c->state & CHUNK_SUSPECT) && *at && (*at)->state & CHUNK_SUSPECT)
@@ -109,10 +109,10 @@ static void enqueue_again(struct fabric_ep *e, struct chunk *c)
 		q->tail = &c->next;
 }
 
-static void dequeue(struct fabric_ep *e, struct fabric_queue *q)
+static void dequeue(struct fabric_ep *e, struct chunk_queue *q)
 {
 	e->queued--;
-	fabric_queue_pop(q)->state &= (uint8_t)~CHUNK_QUEUED;
+	chunk_queue_pop(q)->state &= (uint8_t)~CHUNK_QUEUED;
 }
 
 static void leave_queue(struct fabric_ep *e, struct chunk *c)
@@ -139,7 +139,7 @@ static void chunk_take(struct fabric_ep *e, struct chunk *c)
 	}
 	if (c->kind == CHUNK_SEND) {
 		e->queued++;
-		fabric_queue_add(&e->sends, c);
+		chunk_queue_add(&e->sends, c);
 		return;
 	}
 	err = fabric_moves(c) ? chunk_check(e, c) : 0;
@@ -316,7 +316,7 @@ static int issue_all(struct fabric_ep *e, struct chunk *c, uint32_t bulk)
 	return 1;
 }
 
-static void queue_push(struct fabric_ep *e, struct fabric_queue *q, uint32_t bulk)
+static void queue_push(struct fabric_ep *e, struct chunk_queue *q, uint32_t bulk)
 {
 	struct chunk *c;
 
@@ -602,7 +602,7 @@ void fabric_move_proved(struct fabric_ep *e, int res)
 	if (!res)
 		e->proved = e->prove_to;
 	while ((c = e->unproved.head) && (e->state != EP_UP || is_proved(e, c))) {
-		fabric_queue_pop(&e->unproved);
+		chunk_queue_pop(&e->unproved);
 		quiet = !res && is_proved(e, c) ? CHUNK_QUIET : 0;
 		if (e->state == EP_UP)
 			fabric_out(e, c, c->res, quiet);
@@ -685,7 +685,7 @@ void fabric_move_begin(struct fabric_ep *e)
 	e->more = 0;
 }
 
-static void end_queue(struct fabric_ep *e, struct fabric_queue *q)
+static void end_queue(struct fabric_ep *e, struct chunk_queue *q)
 {
 	struct chunk *c;
 

@@ -237,7 +237,7 @@ void fabric_msg_push(struct fabric_ep *e)
 		if (!s)
 			break;
 		e->queued--;
-		fabric_queue_pop(&e->sends);
+		chunk_queue_pop(&e->sends);
 		e->unacked[++e->seq % FABRIC_CREDITS] = c;
 		send_data(e, s, c, e->seq);
 	}
@@ -630,7 +630,7 @@ void fabric_msg_end(struct fabric_ep *e)
 	}
 	while (e->sends.head) {
 		e->queued--;
-		fabric_out_failover(e, fabric_queue_pop(&e->sends), CHUNK_QUIET);
+		fabric_out_failover(e, chunk_queue_pop(&e->sends), CHUNK_QUIET);
 	}
 	while (!list_empty(&e->send_queue)) {
 		struct fabric_slot *s = list_first(&e->send_queue, struct fabric_slot, link);

@@ -24,9 +24,7 @@ void shm_chunk_out(struct shm_dev *d, struct chunk *c, int res)
 	c->state = 0;
 	c->res = res;
 	c->flags |= CHUNK_QUIET;
-	c->next = NULL;
-	*d->cq.done_end = c;
-	d->cq.done_end = &c->next;
+	chunk_queue_add(&d->cq.done, c);
 }
 
 void shm_chunks_fail(struct shm_ep *e, int res)
@@ -35,11 +33,11 @@ void shm_chunks_fail(struct shm_ep *e, int res)
 	uint32_t w;
 
 	for (w = 0; w < SHM_CHANNELS; w++) {
-		for (c = e->copies[w].head; c; c = next) {
+		for (c = chunk_queue_take(&e->copies[w].q); c; c = next) {
 			next = c->next;
 			shm_chunk_out(e->dev, c, res);
 		}
-		e->copies[w] = (struct shm_queue){.end = &e->copies[w].head};
+		e->copies[w].n = e->copies[w].cancelled = 0;
 		stream_fail(&e->streams[w], res);
 	}
 	if (e->njobs)
@@ -81,9 +79,7 @@ static int post_copy(struct shm_ep *e, struct chunk *c, const struct shm_remote 
 		return 1;
 	}
 	c->state = STATE_COPY;
-	c->next = NULL;
-	*q->end = c;
-	q->end = &c->next;
+	chunk_queue_add(&q->q, c);
 	q->n++;
 	return 1;
 }
@@ -178,7 +174,7 @@ void shm_cancel(struct chunk *c, enum cancel_how how)
  * res. */
 static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
 {
-	struct chunk *c = q->head;
+	struct chunk *c = q->q.head;
 	uint32_t done;
 
 	for (done = 0; c && done < n && *max; done++, c = c->next) {
@@ -197,7 +193,7 @@ static uint32_t copy_some(struct shm_queue *q, uint32_t *max, uint32_t n)
 /* Makes events of the first n chunks of a queue. */
 static void copies_out(struct shm_queue *q, struct event *events, uint32_t n)
 {
-	struct chunk *c = q->head;
+	struct chunk *c = q->q.head;
 	uint32_t i;
 
 	for (i = 0; i < n; i++, c = c->next) {
@@ -206,29 +202,27 @@ static void copies_out(struct shm_queue *q, struct event *events, uint32_t n)
 		events[i].type = EVENT_CHUNK;
 		events[i].chunk = c;
 	}
-	q->head = c;
+	q->q.head = c;
 	q->n -= n;
 	if (!c)
-		q->end = &q->head;
+		q->q.tail = &q->q.head;
 }
 
 /* Cancelled chunks do not wait for the copies before them. One walk ends them all. */
 static void drop_cancelled(struct shm_ep *e, struct shm_queue *q)
 {
-	struct chunk *c = q->head, *next;
+	struct chunk **at = &q->q.head, *c;
 
-	*q = (struct shm_queue){.end = &q->head};
-	for (; c; c = next) {
-		next = c->next;
-		if (c->flags & CHUNK_CANCELLED) {
-			shm_chunk_out(e->dev, c, -ECANCELED);
+	q->cancelled = 0;
+	while ((c = *at)) {
+		if (!(c->flags & CHUNK_CANCELLED)) {
+			at = &c->next;
 			continue;
 		}
-		*q->end = c;
-		q->end = &c->next;
-		q->n++;
+		chunk_queue_del(&q->q, at);
+		q->n--;
+		shm_chunk_out(e->dev, c, -ECANCELED);
 	}
-	*q->end = NULL;
 }
 
 /* Copies the chunks of one queue, at most max bytes, into at most n events. */
@@ -250,7 +244,7 @@ static uint32_t copies_most(const struct shm_dev *d, const struct shm_ep *e, uin
 {
 	uint32_t run = COPY_BYTES / d->nhot;
 
-	if (!d->beside || !e->copies[SHM_BULK].head->key->run)
+	if (!d->beside || !e->copies[SHM_BULK].q.head->key->run)
 		return share;
 	return run > COPY_RUN ? COPY_RUN : run < COPY_BESIDE ? COPY_BESIDE : run;
 }

@@ -151,7 +151,7 @@ static int ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *add
 	list_init(&e->reap);
 	list_init(&e->remotes);
 	for (uint32_t w = 0; w < SHM_CHANNELS; w++) {
-		e->copies[w].end = &e->copies[w].head;
+		chunk_queue_init(&e->copies[w].q);
 		stream_init(&e->streams[w], &e->ep, &d->grants, &d->cq);
 	}
 	err = shm_link_open(e);

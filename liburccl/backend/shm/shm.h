@@ -370,7 +370,7 @@ enum shm_state {
 };
 
 struct shm_queue {
-	struct chunk *head, **end;
+	struct chunk_queue q;
 	uint32_t n;
 	uint32_t cancelled; /* 1: some have CHUNK_CANCELLED */
 };

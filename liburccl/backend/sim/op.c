@@ -54,9 +54,7 @@ static void chunk_done(struct sim_device *dev, struct chunk *chunk, int res, uin
 		flags |= CHUNK_FAILOVER;
 	chunk->flags |= (uint8_t)flags;
 	chunk->state = 0;
-	chunk->next = NULL;
-	*dev->done_tail = chunk;
-	dev->done_tail = &chunk->next;
+	chunk_queue_add(&dev->done, chunk);
 	sim_wake(dev);
 }
 

@@ -58,7 +58,7 @@ static void device_init(struct sim_device *dev, uint32_t index)
 	list_init(&dev->ups);
 	list_init(&dev->ends);
 	list_init(&dev->sending);
-	dev->done_tail = &dev->done;
+	chunk_queue_init(&dev->done);
 }
 
 /* The context's own fault settings override the network's. */
@@ -264,11 +264,8 @@ static uint32_t poll_done(struct sim_device *dev, struct event *events, uint32_t
 	struct chunk *chunk;
 	uint32_t i;
 
-	for (i = 0; i < n && dev->done; i++) {
-		chunk = dev->done;
-		dev->done = chunk->next;
-		if (!dev->done)
-			dev->done_tail = &dev->done;
+	for (i = 0; i < n && dev->done.head; i++) {
+		chunk = chunk_queue_pop(&dev->done);
 		to_sim_ep(chunk->ep)->taken--;
 		events[i] = (struct event){.type = EVENT_CHUNK, .chunk = chunk};
 	}
@@ -358,7 +355,7 @@ static int anything_ready(const struct sim_device *dev, uint64_t now)
 	const struct sim_ep *ep;
 	const struct list *pos;
 
-	if (dev->done || dev->inbox_head != dev->inbox_tail || ups_ready(dev))
+	if (dev->done.head || dev->inbox_head != dev->inbox_tail || ups_ready(dev))
 		return 1;
 	if (next_due(dev) <= now)
 		return 1;

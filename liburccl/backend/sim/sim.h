@@ -142,7 +142,7 @@ struct sim_device {
 	struct list left;		/* freed eps with packets in flight */
 	struct list ups, ends;		/* eps that came up; that broke or are closing */
 	struct list sending;		/* eps */
-	struct chunk *done, **done_tail;	/* ready to come out */
+	struct chunk_queue done;	/* ready to come out */
 	uint64_t serial;		/* serial of the next packet */
 	uint64_t ep_serial;
 	struct sim_packet **heap;	/* by due */

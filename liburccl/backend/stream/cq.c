@@ -4,8 +4,7 @@
 
 void stream_cq_init(struct stream_cq *k)
 {
-	k->done = NULL;
-	k->done_end = &k->done;
+	chunk_queue_init(&k->done);
 	k->messages = k->given = k->used = 0;
 }
 
@@ -73,17 +72,17 @@ uint32_t stream_events(struct stream_cq *k, struct event *events, uint32_t n)
 {
 	uint32_t out = k->given < k->messages ? cq_messages(k, events, n) : 0;
 
-	while (out < n && k->done) {
-		struct chunk *c = k->done;
+	while (out < n && k->done.head) {
+		struct chunk *c = k->done.head;
 
-		k->done = c->next;
+		k->done.head = c->next;
 		events[out].type = EVENT_CHUNK;
 		events[out].res = c->res;
 		events[out].chunk = c;
 		out++;
 	}
-	if (!k->done)
-		k->done_end = &k->done;
+	if (!k->done.head)
+		k->done.tail = &k->done.head;
 	return out;
 }
 
@@ -94,7 +93,7 @@ int stream_cq_heard(const struct stream_cq *k)
 
 int stream_cq_empty(const struct stream_cq *k)
 {
-	return !k->done && !stream_cq_heard(k);
+	return !k->done.head && !stream_cq_heard(k);
 }
 
 void stream_cq_forget(struct stream_cq *k, const struct ep *ep)

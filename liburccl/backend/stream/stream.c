@@ -85,15 +85,11 @@ void stream_dequeue(struct stream *s, struct chunk *c)
 
 void stream_out(struct stream *s, struct chunk *c, int res, uint32_t quiet)
 {
-	struct stream_cq *k = s->cq;
-
 	s->tx.bytes -= c->len;
 	c->res = res;
 	c->flags = (uint8_t)((c->flags & ~CHUNK_QUIET) | quiet);
 	c->state = 0;
-	c->next = NULL;
-	*k->done_end = c;
-	k->done_end = &c->next;
+	chunk_queue_add(&s->cq->done, c);
 }
 
 int stream_post(struct stream *s, struct chunk *c)

@@ -65,8 +65,7 @@
 
 /* Chunks and messages of a device's streams that the engine has not yet got. */
 struct stream_cq {
-	struct chunk *done;		/* chunks, oldest first */
-	struct chunk **done_end;
+	struct chunk_queue done;
 	uint32_t messages, given;	/* in message[]; given to the engine */
 	uint32_t used;			/* bytes */
 	struct stream_message {

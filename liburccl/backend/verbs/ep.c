@@ -149,7 +149,7 @@ static void ep_init(struct verbs_ep *e, struct device *dev)
 	for (i = 0; i < QPS; i++) {
 		e->qps[i].ep = e;
 		e->qps[i].depth = depths[i];
-		e->qps[i].held_end = &e->qps[i].held;
+		chunk_queue_init(&e->qps[i].held);
 		e->qps[i].seen = UINT32_MAX;
 	}
 }

@@ -142,7 +142,7 @@ static void qp_flush(struct verbs_qp *w)
 	const struct verbs_chain *chain = &verbs_ep_device(w->ep)->chain[qp_id_of(w)];
 
 	/* A doorbell that is rung anyway can include the held ones. */
-	if (w->held && (!w->proving || chain->n))
+	if (w->held.head && (!w->proving || chain->n))
 		release(w);
 	if (w->unproved && !w->proving && !w->failing)
 		proof_post(w, NULL);
@@ -285,9 +285,7 @@ static int may_wait(const struct verbs_qp *w, const struct chunk *c)
 
 static void chunk_hold(struct verbs_qp *w, struct chunk *c)
 {
-	c->next = NULL;
-	*w->held_end = c;
-	w->held_end = &c->next;
+	chunk_queue_add(&w->held, c);
 	w->nheld++;
 	w->held_bytes += c->len;
 }
@@ -296,9 +294,7 @@ static void unhold(struct verbs_qp *w, struct chunk **at)
 {
 	struct chunk *c = *at;
 
-	*at = c->next;
-	if (!c->next)
-		w->held_end = at;
+	chunk_queue_del(&w->held, at);
 	w->nheld--;
 	w->held_bytes -= c->len;
 }
@@ -307,9 +303,9 @@ static void release(struct verbs_qp *w)
 {
 	struct chunk *c;
 
-	while ((c = w->held) && w->ep->state == EP_UP && !w->half && !w->failing &&
+	while ((c = w->held.head) && w->ep->state == EP_UP && !w->half && !w->failing &&
 	       verbs_ring_room(w) > (uint32_t)is_pushed(c)) {
-		unhold(w, &w->held);
+		unhold(w, &w->held.head);
 		data_post(w, c, 0);
 	}
 }
@@ -328,7 +324,7 @@ int verbs_ring_unhold(struct chunk *c)
 	struct verbs_qp *w = chunk_qp(verbs_ep(c->ep), c);
 	struct chunk **at;
 
-	for (at = &w->held; *at; at = &(*at)->next) {
+	for (at = &w->held.head; *at; at = &(*at)->next) {
 		if (*at != c)
 			continue;
 		unheld_out(w, at);
@@ -613,6 +609,6 @@ void verbs_ring_drain(struct verbs_qp *w)
 	w->half = NULL;
 	if (half)
 		data_out(w->ep, half, abort_res(w->ep, half));
-	while (w->held)
-		unheld_out(w, &w->held);
+	while (w->held.head)
+		unheld_out(w, &w->held.head);
 }

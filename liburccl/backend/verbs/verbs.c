@@ -153,7 +153,7 @@ void verbs_device_init(struct verbs_device *d, const struct device_config *confi
 	d->armed_ns = NEVER_NS;
 	d->watch_ns = NEVER_NS;
 	pthread_mutex_init(&d->room, NULL);
-	d->done_end = &d->done;
+	chunk_queue_init(&d->done);
 	list_init(&d->eps);
 	list_init(&d->reporting);
 	list_init(&d->kicked);
@@ -240,10 +240,8 @@ void verbs_out(struct verbs_device *d, struct chunk *c, int res, uint32_t flags)
 	c->res = res;
 	c->flags = (uint8_t)(flags | failover_flag(c, res));
 	c->state = 0;
-	c->next = NULL;
 	verbs_ep(c->ep)->done++;
-	*d->done_end = c;
-	d->done_end = &c->next;
+	chunk_queue_add(&d->done, c);
 }
 
 static uint32_t give_messages(struct verbs_device *d, struct event *events, uint32_t n)
@@ -270,15 +268,12 @@ static uint32_t give_chunks(struct verbs_device *d, struct event *events, uint32
 {
 	uint32_t out = 0;
 
-	while (out < n && d->done) {
-		struct chunk *c = d->done;
+	while (out < n && d->done.head) {
+		struct chunk *c = chunk_queue_pop(&d->done);
 
-		d->done = c->next;
 		verbs_ep(c->ep)->done--;
 		events[out++] = (struct event){.type = EVENT_CHUNK, .chunk = c};
 	}
-	if (!d->done)
-		d->done_end = &d->done;
 	return out;
 }
 
@@ -457,7 +452,7 @@ static int verbs_arm(struct device *dev)
 	struct verbs_device *d = verbs_device(dev);
 
 	if (!list_empty(&d->reporting) || !list_empty(&d->kicked) || !list_empty(&d->messages) ||
-	    !list_empty(&d->given) || d->done || d->nwc)
+	    !list_empty(&d->given) || d->done.head || d->nwc)
 		return 1;
 	d->slept = 1;
 	set_timer(d);

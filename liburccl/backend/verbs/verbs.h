@@ -243,7 +243,7 @@ struct verbs_qp {
 	uint32_t receives;		/* posted, and not completed */
 	struct chunk *half;		/* a chunk whose requests are not all posted */
 	uint32_t half_at;		/* its bytes that are posted */
-	struct chunk *held, **held_end;	/* chunks accepted without a posted request, oldest first */
+	struct chunk_queue held;	/* chunks accepted without a posted request, oldest first */
 	uint32_t nheld, held_bytes;
 	/* `acked` at the last check, and since when it has that value */
 	uint32_t seen;
@@ -345,8 +345,7 @@ struct verbs_device {
 	struct list eps, reporting, kicked;
 	struct list messages;		/* verbs_receive.link: to be returned by poll */
 	struct list given;		/* returned by the last poll */
-	struct chunk *done;		/* results, oldest first */
-	struct chunk **done_end;
+	struct chunk_queue done;	/* results, oldest first */
 	uint64_t next_ns;		/* earliest deadline of eps; NEVER_NS */
 	uint64_t armed_ns;		/* current setting of the timer; NEVER_NS */
 	uint64_t watch_ns;		/* time of the next progress check; NEVER_NS: no requests */
