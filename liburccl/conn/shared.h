@@ -523,7 +523,10 @@ struct control {
 	struct mailbox back;	/* commands and work items that are done */
 	struct cpus opener;	/* CPUs of the thread that opened the context */
 	int wake_fd, epoll_fd;
-	struct control_timer link_timer;
+	struct {
+		uint64_t ns; /* clock at its last check */
+		int is_cut;
+	} ports[DEVICES_MAX];
 	struct listener listeners[LISTEN_MAX];
 	uint32_t nlisteners;
 	struct mappings mappings; /* used by ranges.c */

@@ -235,7 +235,6 @@ int control_open(const struct control_config *config, struct control **control)
 	timer_init(&c->listen_timer, NULL);
 	timer_init(&c->suspend_timer, suspend_timer);
 	timer_init(&c->idle_timer, suspend_idle);
-	timer_init(&c->link_timer, links_look);
 	rc = random_bytes(c->advert_key, sizeof(c->advert_key));
 	if (rc)
 		fail(rc, "no random numbers: %s", errno_text(-rc));

@@ -78,8 +78,4 @@ void resume_req(struct control *c, struct control_req *req);	/* CONTROL_RESUME *
 int resume_hello(struct control *c, struct peer *p, uint32_t type, const struct wire_hello *h);
 int resume_ready(struct control *c, struct peer *p);
 
-/* ---- link.c: local ports that lose their link ---- */
-
-void links_look(struct control *c, struct control_timer *a);
-
 #endif

@@ -147,23 +147,26 @@ static int is_open(const struct peer *p)
 }
 
 /* Checks the ports of missing rails. A port whose link is back resets the backoff, here or at the
- * dialler. Returns the time of the next check. */
+ * dialler. Returns the time of the next check; NEVER_NS: no device reports its port. */
 static uint64_t ports_look(struct control *c, struct peer *p)
 {
 	uint32_t missing = is_open(p) ? p->rails & ~rails_up(p) : 0, unlinked = 0, n;
+	int reported = 0;
 
 	for (n = 0; n < RAIL_NUMBERS; n++) {
 		struct device *dev = missing >> n & 1 ? rail_device(c, p, n) : NULL;
 
-		if (dev && dev->ops->is_cut && dev->ops->is_cut(dev))
-			unlinked |= 1u << n;
+		if (!dev || !dev->ops->is_cut)
+			continue;
+		reported = 1;
+		unlinked |= (uint32_t)port_is_cut(c, dev) << n;
 	}
 	if (p->unlinked & missing & ~unlinked && p->dialled)
 		rails_reset_backoff(p);
 	else if (p->unlinked & missing & ~unlinked)
 		peer_send(c, p, WIRE_PORT, 0);
 	p->unlinked = unlinked;
-	return unlinked ? clock_ns() + RAIL_PORT_NS : NEVER_NS;
+	return reported ? link_look(c, p) : NEVER_NS;
 }
 
 static uint64_t rail_timeout(const struct peer *p, uint32_t number)
@@ -383,7 +386,6 @@ void rails_broke(struct control *c, struct path *path, int err)
 	p->broken = err;
 	p->delay_spans = SPANS;
 	peer_span(c, &p->delay);
-	link_lost(c, p);
 	rails_reset_backoff(p);
 	rails_step(c, p);
 }
