@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The policy: transports that each peer may use; and log lines about peers. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 #include "conn/shared.h"
@@ -61,16 +63,28 @@ void down_args(const struct peer *p, uint32_t reason, uint64_t arg, uint64_t arg
 
 /* ---- the log ---- */
 
-void log_peer_up(const struct control *c, const struct peer *p)
+__attribute__((format(printf, 4, 5))) static void log_of_peer(const struct control *c,
+							      const struct peer *p,
+							      enum urccl_log_level level,
+							      const char *format, ...)
 {
-	char name[80];
+	char name[80], text[512];
+	va_list ap;
 
-	if (!log_wants(&c->log, URCCL_LOG_INFO))
+	if (!log_wants(&c->log, level))
 		return;
 	addr_text(&p->remote, name, sizeof(name));
-	log_text(&c->log, URCCL_LOG_INFO, "peer %s (incarnation %016llx) is up over %s, %s", name,
-		 (unsigned long long)p->incarnation, transport_name(p->transport),
-		 p->dialled ? "dialled" : "accepted");
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	log_text(&c->log, level, "peer %s%s", name, text);
+}
+
+void log_peer_up(const struct control *c, const struct peer *p)
+{
+	log_of_peer(c, p, URCCL_LOG_INFO, " (incarnation %016llx) is up over %s, %s",
+		    (unsigned long long)p->incarnation, transport_name(p->transport),
+		    p->dialled ? "dialled" : "accepted");
 }
 
 void log_peer_down(const struct control *c, const struct peer *p, uint32_t reason, uint64_t arg,
@@ -79,80 +93,53 @@ void log_peer_down(const struct control *c, const struct peer *p, uint32_t reaso
 	enum urccl_log_level level = graceful || reason == REASON_CLOSING || p->leaving
 					     ? URCCL_LOG_INFO
 					     : URCCL_LOG_WARN;
-	char name[80], why[256];
 	uint64_t args[3];
+	char why[256];
 
-	if (!log_wants(&c->log, level))
-		return;
-	addr_text(&p->remote, name, sizeof(name));
 	down_args(p, reason, arg, args);
 	reason_text(reason, args, why, sizeof(why));
-	log_text(&c->log, level, "peer %s %s: %s", name,
-		 p->stage == STAGE_UP ? "is gone" : "did not come up", why);
+	log_of_peer(c, p, level, " %s: %s", p->stage == STAGE_UP ? "is gone" : "did not come up",
+		    why);
 }
 
 void log_rail(const struct control *c, const struct peer *p, uint32_t transport, int err)
 {
-	char name[80];
-
-	if (!log_wants(&c->log, URCCL_LOG_INFO))
-		return;
-	addr_text(&p->remote, name, sizeof(name));
-	log_text(&c->log, URCCL_LOG_INFO, "peer %s: transport %s: %s", name,
-		 transport_name(transport), err ? errno_text(-err) : "given back");
+	log_of_peer(c, p, URCCL_LOG_INFO, ": transport %s: %s", transport_name(transport),
+		    err ? errno_text(-err) : "given back");
 }
 
 void log_device(const struct control *c, const struct peer *p, const struct path *path,
 		uint64_t code)
 {
-	char name[80];
-
-	if (!log_wants(&c->log, URCCL_LOG_INFO))
-		return;
-	addr_text(&p->remote, name, sizeof(name));
-	log_text(
-		&c->log, URCCL_LOG_INFO,
-		"peer %s: rail %u of transport %s: its device says status %u and the vendor's code "
-		"0x%x",
-		name, path->rail.number, transport_name(path_transport(path)),
-		(unsigned int)(code >> 16 & 0xffff), (unsigned int)(code >> 32));
+	log_of_peer(c, p, URCCL_LOG_INFO,
+		    ": rail %u of transport %s: its device says status %u and the vendor's code "
+		    "0x%x",
+		    path->rail.number, transport_name(path_transport(path)),
+		    (unsigned int)(code >> 16 & 0xffff), (unsigned int)(code >> 32));
 }
 
 void log_small(const struct control *c, const struct path *path)
 {
-	char name[80];
-
-	if (!log_wants(&c->log, URCCL_LOG_INFO))
-		return;
-	addr_text(&path->peer->remote, name, sizeof(name));
-	log_text(&c->log, URCCL_LOG_INFO, "peer %s: rail %u stays as small as it is: %s", name,
-		 path->rail.number, path->small);
+	log_of_peer(c, path->peer, URCCL_LOG_INFO, ": rail %u stays as small as it is: %s",
+		    path->rail.number, path->small);
 }
 
 void log_path_state(const struct control *c, const struct peer *p)
 {
-	char name[80];
-
-	if (!log_wants(&c->log, URCCL_LOG_INFO))
-		return;
-	addr_text(&p->remote, name, sizeof(name));
 	if (p->path_state == PATH_SUSPENDED)
-		log_text(&c->log, URCCL_LOG_INFO, "peer %s is idle: its data path is closed", name);
+		log_of_peer(c, p, URCCL_LOG_INFO, " is idle: its data path is closed");
 	else
-		log_text(&c->log, URCCL_LOG_INFO, "peer %s has a data path again, over %s", name,
-			 transport_name(p->transport));
+		log_of_peer(c, p, URCCL_LOG_INFO, " has a data path again, over %s",
+			    transport_name(p->transport));
 }
 
 void log_link(const struct control *c, const struct peer *p)
 {
-	char name[80], why[256];
+	char why[256];
 
-	if (!log_wants(&c->log, URCCL_LOG_WARN))
-		return;
-	addr_text(&p->remote, name, sizeof(name));
 	reason_text(p->cut ? REASON_PORTS_DOWN : REASON_NONE, NULL, why, sizeof(why));
-	log_text(&c->log, URCCL_LOG_WARN, "peer %s %s%s", name,
-		 p->cut ? "is cut off: " : "may be reached again", p->cut ? why : "");
+	log_of_peer(c, p, URCCL_LOG_WARN, " %s%s", p->cut ? "is cut off: " : "may be reached again",
+		    p->cut ? why : "");
 }
 
 /* A second possible cause of the failure, or "". */
@@ -244,8 +231,9 @@ void log_garbage(const struct control *c, const struct conn *n)
 	if (!log_wants(&c->log, URCCL_LOG_WARN))
 		return;
 	addr_text(&n->remote, name, sizeof(name));
-	log_text(&c->log, URCCL_LOG_WARN,
-		 "refused %s: it does not speak the protocol of liburccl; look for the program that "
-		 "dials this port",
-		 name);
+	log_text(
+		&c->log, URCCL_LOG_WARN,
+		"refused %s: it does not speak the protocol of liburccl; look for the program that "
+		"dials this port",
+		name);
 }
