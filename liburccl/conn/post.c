@@ -41,6 +41,11 @@ void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, u
 		call_answer(req->call, res < 0 ? fail_reason(res, reason, req->arg) : res);
 }
 
+void req_answer_error(struct control_req *req, const struct control_error *t)
+{
+	req_answer(req, t->res, t->reason, t->arg[0], t->arg[1], t->arg[2]);
+}
+
 void req_answer_handle(struct control_req *req, enum handle_kind wanted, uint32_t stale)
 {
 	struct handle_error e = handle_error(req->handle, wanted, stale);

@@ -592,6 +592,7 @@ void call_answer(struct control_call *call, int res);
 /* Answers the entry or the call. If res is negative, the reason explains it. */
 void req_answer(struct control_req *req, int res, uint32_t reason, uint64_t a, uint64_t b,
 		uint64_t c);
+void req_answer_error(struct control_req *req, const struct control_error *t);
 /* Answers a request whose handle is invalid: -EINVAL if its kind is not the wanted one, else
  * -ESTALE. */
 void req_answer_handle(struct control_req *req, enum handle_kind wanted, uint32_t stale);

@@ -269,6 +269,17 @@ static int what_ran_out(const struct wire_refuse *r)
 static void dial_refused(struct control *c, struct dial *d, struct host *h,
 			 const struct wire_refuse *r)
 {
+	static const struct {
+		int res;
+		uint32_t reason;
+	} refusals[] = {
+		[WIRE_STALE] = {-ESTALE, REASON_DIAL_STALE},
+		[WIRE_SELF] = {-EINVAL, REASON_DIAL_SELF},
+		[WIRE_SECRET] = {-EACCES, REASON_DIAL_SECRET},
+		[WIRE_NO_SECRET] = {-EACCES, REASON_DIAL_NO_SECRET},
+		[WIRE_OTHER_SECRET] = {-EACCES, REASON_DIAL_OTHER_SECRET},
+		[WIRE_CLOSING] = {-ECONNREFUSED, REASON_DIAL_CLOSING},
+	};
 	struct peer *p = r->code == WIRE_EXISTS ? peer_find(c, r->incarnation) : NULL;
 
 	if (p)
@@ -292,12 +303,6 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 			  versions_arg(WIRE_VERSION, WIRE_VERSION, r->version_min, r->version_max),
 			  0, 0);
 		break;
-	case WIRE_STALE:
-		dial_note_host(d, h, -ESTALE, REASON_DIAL_STALE, 0);
-		break;
-	case WIRE_SELF:
-		dial_note_host(d, h, -EINVAL, REASON_DIAL_SELF, 0);
-		break;
 	case WIRE_FULL:
 		dial_note_host(d, h, what_ran_out(r),
 			       r->error ? REASON_DIAL_EXHAUSTED : REASON_DIAL_FULL,
@@ -306,20 +311,11 @@ static void dial_refused(struct control *c, struct dial *d, struct host *h,
 	case WIRE_NO_PATH:
 		dial_no_path(d, h, r);
 		break;
-	case WIRE_SECRET:
-		dial_note_host(d, h, -EACCES, REASON_DIAL_SECRET, 0);
-		break;
-	case WIRE_NO_SECRET:
-		dial_note_host(d, h, -EACCES, REASON_DIAL_NO_SECRET, 0);
-		break;
-	case WIRE_OTHER_SECRET:
-		dial_note_host(d, h, -EACCES, REASON_DIAL_OTHER_SECRET, 0);
-		break;
-	case WIRE_CLOSING:
-		dial_note_host(d, h, -ECONNREFUSED, REASON_DIAL_CLOSING, 0);
-		break;
 	default:
-		dial_note_errno(d, h, EPROTO);
+		if (r->code < ARRAY_SIZE(refusals) && refusals[r->code].res)
+			dial_note_host(d, h, refusals[r->code].res, refusals[r->code].reason, 0);
+		else
+			dial_note_errno(d, h, EPROTO);
 		break;
 	}
 	dial_next(c, d);

@@ -42,9 +42,7 @@ struct dial {
 	uint64_t backoff_ns;
 	struct path *paths[WIRE_RAILS]; /* eps that do not belong to a peer yet */
 	uint32_t npaths;
-	int res; /* the most specific failure so far */
-	uint32_t reason;
-	uint64_t arg[3];
+	struct control_error error; /* the most specific failure so far */
 	uint32_t hello_len, target_len;
 	uint8_t hello[HELLO_MAX];
 	uint8_t target[TARGET_MAX];

@@ -31,13 +31,8 @@ static int reason_weight(uint32_t reason)
 
 void dial_note(struct dial *d, int res, uint32_t reason, uint64_t a, uint64_t b, uint64_t e)
 {
-	if (d->res && reason_weight(reason) < reason_weight(d->reason))
-		return;
-	d->res = res;
-	d->reason = reason;
-	d->arg[0] = a;
-	d->arg[1] = b;
-	d->arg[2] = e;
+	if (!d->error.res || reason_weight(reason) >= reason_weight(d->error.reason))
+		error_set(&d->error, res, reason, a, b, e);
 }
 
 void dial_note_host(struct dial *d, const struct host *h, int res, uint32_t reason, int err)
@@ -71,17 +66,18 @@ static struct control_req *waiter_take(struct dial *d)
 
 void dial_fail(struct control *c, struct dial *d)
 {
-	assert(d->res < 0);
+	assert(d->error.res < 0);
 	while (!list_empty(&d->waiters))
-		req_answer(waiter_take(d), d->res, d->reason, d->arg[0], d->arg[1], d->arg[2]);
+		req_answer_error(waiter_take(d), &d->error);
 	dial_free(c, d);
 }
 
 void dial_give_up(struct control *c, struct dial *d, int err)
 {
-	d->res = err == -EUSERS ? -EMFILE : err;
-	d->reason = err == -EUSERS ? REASON_PEERS_FULL : REASON_NO_MEMORY;
-	d->arg[0] = err == -EUSERS ? c->config.params->max_peers : sizeof(struct peer);
+	if (err == -EUSERS)
+		error_set(&d->error, -EMFILE, REASON_PEERS_FULL, c->config.params->max_peers, 0, 0);
+	else
+		error_set(&d->error, err, REASON_NO_MEMORY, sizeof(struct peer), 0, 0);
 	dial_fail(c, d);
 }
 
@@ -468,8 +464,7 @@ static void dial_note_late(struct dial *d)
 void dial_drop(struct control *c, struct control_req *req)
 {
 	struct waiter *w = req->owner;
-	uint64_t arg[3];
-	uint32_t reason;
+	struct control_error error;
 	struct dial *d;
 	struct peer *p;
 
@@ -480,15 +475,15 @@ void dial_drop(struct control *c, struct control_req *req)
 	list_del(&w->link);
 	free(w);
 	dial_note_late(d);
-	memcpy(arg, d->arg, sizeof(arg));
-	reason = d->reason;
+	error = d->error;
+	error.res = -ECANCELED;
 	/* A handshake that served only this CONNECT ends with it, before the program is told. */
 	if (list_empty(&d->waiters)) {
 		dial_free(c, d);
 		if (p && p->dialled && p->stage != STAGE_UP && list_empty(&p->dials))
 			peer_down(c, p, -ECANCELED, REASON_CANCELLED, 0, 0);
 	}
-	req_answer(req, -ECANCELED, reason, arg[0], arg[1], arg[2]);
+	req_answer_error(req, &error);
 }
 
 void dials_close(struct control *c)
@@ -496,8 +491,7 @@ void dials_close(struct control *c)
 	while (!list_empty(&c->dials)) {
 		struct dial *d = list_first(&c->dials, struct dial, link);
 
-		d->res = -ESHUTDOWN;
-		d->reason = REASON_CLOSING;
+		error_set(&d->error, -ESHUTDOWN, REASON_CLOSING, 0, 0, 0);
 		dial_fail(c, d);
 	}
 }

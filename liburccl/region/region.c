@@ -6,11 +6,6 @@
 
 #include "region/private.h"
 
-static void req_answer_error(struct control_req *req, const struct control_error *t)
-{
-	req_answer(req, t->res, t->reason, t->arg[0], t->arg[1], t->arg[2]);
-}
-
 /* ---- the engine's map ---- */
 
 /* The command brings back the map that was in use before. */

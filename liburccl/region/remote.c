@@ -181,7 +181,7 @@ void remote_import(struct control *c, struct control_req *req)
 	else if (is_own || !import_check(req, p, &t))
 		r = remote_new(c, p, req, &t);
 	if (!r) {
-		req_answer(req, t.res, t.reason, t.arg[0], t.arg[1], t.arg[2]);
+		req_answer_error(req, &t);
 		return;
 	}
 	req->handle = r->handle;
