@@ -25,15 +25,8 @@ static struct atomic_batch *batch_begin(struct engine_peer *p, enum message_type
 	b = &p->atomics->batches[i];
 	*(struct atomic_head *)(void *)b->bytes = (struct atomic_head){.type = (uint8_t)type};
 	b->busy = 1;
-	b->chunk = (struct chunk){.ep = peer_ep(p),
-				  .kind = CHUNK_SEND,
-				  .cls = URCCL_CLASS_CONTROL,
-				  .len = sizeof(struct atomic_head),
-				  .local = b->bytes,
-				  .op = p,
-				  .seg = BATCH_SEG + i};
 	p->atomics->open[answers] = i;
-	lane_add_chunk(p, LANE_CONTROL, &b->chunk);
+	lane_send(p, &b->chunk, BATCH_SEG + i, b->bytes, sizeof(struct atomic_head), 0);
 	return b;
 }
 

@@ -34,15 +34,8 @@ static void slot_send(struct engine_peer *p, struct note_slot *s)
 	}
 	s->again = 0;
 	s->sending = 1;
-	s->chunk = (struct chunk){.ep = peer_ep(p),
-				  .kind = CHUNK_SEND,
-				  .cls = URCCL_CLASS_CONTROL,
-				  .len = (uint32_t)sizeof(s->msg) + s->msg.len,
-				  .local = &s->msg,
-				  .checksum = s->checksum,
-				  .op = p,
-				  .seg = (uint32_t)(s - p->notes)};
-	lane_add_chunk(p, LANE_CONTROL, &s->chunk);
+	lane_send(p, &s->chunk, (uint32_t)(s - p->notes), &s->msg,
+		  (uint32_t)sizeof(s->msg) + s->msg.len, s->checksum);
 }
 
 static void slot_fill_failed(struct note_slot *s, uint64_t tag, int64_t res)
@@ -392,14 +385,7 @@ void note_ack_send(struct engine_peer *p)
 				  .tag = p->delivered,
 				  .more = p->dropped};
 	/* It covers all notifications, also those of entries with checksums. */
-	p->ack_chunk = (struct chunk){.ep = peer_ep(p),
-				      .kind = CHUNK_SEND,
-				      .cls = URCCL_CLASS_CONTROL,
-				      .len = sizeof(p->ack),
-				      .local = &p->ack,
-				      .checksum = 1,
-				      .op = p};
-	lane_add_chunk(p, LANE_CONTROL, &p->ack_chunk);
+	lane_send(p, &p->ack_chunk, 0, &p->ack, sizeof(p->ack), 1);
 }
 
 void notes_resume(struct engine_peer *p)

@@ -37,6 +37,20 @@ void chunk_posted(uint32_t peer, enum chunk_kind kind, uint64_t len);
 void lane_wake(struct lane *l); /* it has work */
 void lane_add_op(struct op *op);
 void lane_add_chunk(struct engine_peer *p, uint32_t lane, struct chunk *c);
+/* Sends a message of this engine to the peer's, by the chunk c. */
+static inline void lane_send(struct engine_peer *p, struct chunk *c, uint32_t seg, void *message,
+			     uint32_t len, uint8_t checksum)
+{
+	*c = (struct chunk){.ep = peer_ep(p),
+			    .kind = CHUNK_SEND,
+			    .cls = URCCL_CLASS_CONTROL,
+			    .len = len,
+			    .local = message,
+			    .checksum = checksum,
+			    .op = p,
+			    .seg = seg};
+	lane_add_chunk(p, LANE_CONTROL, c);
+}
 /* 1: the peer may use one more chunk. */
 int chunk_may(const struct engine *e, const struct engine_peer *p);
 uint64_t chunk_bytes(const struct rail *rail);	     /* largest piece of an entry, */

@@ -13,14 +13,7 @@ static void message_send(struct engine_peer *p, struct relay_message *m, uint32_
 		return;
 	m->sending = 1;
 	memcpy(m->bytes, bytes, len);
-	m->chunk = (struct chunk){.ep = peer_ep(p),
-				  .kind = CHUNK_SEND,
-				  .cls = URCCL_CLASS_CONTROL,
-				  .len = len,
-				  .local = m->bytes,
-				  .op = p,
-				  .seg = seg};
-	lane_add_chunk(p, LANE_CONTROL, &m->chunk);
+	lane_send(p, &m->chunk, seg, m->bytes, len, 0);
 }
 
 void relay_slot_send(struct engine_peer *p, struct relay_slot *s)
