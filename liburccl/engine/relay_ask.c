@@ -157,16 +157,10 @@ static void slot_read(struct engine *e, struct engine_peer *p, struct relay_slot
 
 /* ---- chunks of entries ---- */
 
-static void chunk_wait(struct engine *e, struct relay *r, struct chunk *c)
+static void relay_wait(struct engine *e, struct relay *r, struct chunk *c)
 {
-	struct op *op = c->op;
-
-	chunk_queue_add(&r->waiting, c);
+	chunk_wait(&r->waiting, &r->ops, c);
 	relay_kick(e, r);
-	if (op->bits & (OP_DONE_CURSOR | OP_DECIDED))
-		return;
-	list_del(&op->link);
-	list_add_tail(&op->link, &r->ops);
 }
 
 void relay_chunk(struct engine *e, struct chunk *c)
@@ -179,7 +173,7 @@ void relay_chunk(struct engine *e, struct chunk *c)
 		op->path |= URCCL_PATH_BOUNCE_LOCAL;
 	c->ep = NULL;
 	if (p->relay->waiting.head || !slot_start(e, p, c))
-		chunk_wait(e, p->relay, c);
+		relay_wait(e, p->relay, c);
 }
 
 /* Starts chunks that wait, the oldest first. If one starts, all entries that wait here go back to
@@ -188,7 +182,6 @@ uint32_t relay_waiting_start(struct engine *e, struct engine_peer *p)
 {
 	struct relay *r = p->relay;
 	struct chunk *c;
-	struct op *op;
 	uint32_t n = 0;
 
 	while (r->waiting.head) {
@@ -199,11 +192,8 @@ uint32_t relay_waiting_start(struct engine *e, struct engine_peer *p)
 		}
 		n++;
 	}
-	while (n && !list_empty(&r->ops)) {
-		op = list_first(&r->ops, struct op, link);
-		list_del(&op->link);
-		lane_add_op(op);
-	}
+	if (n)
+		ops_to_lanes(&r->ops);
 	return n;
 }
 
@@ -339,7 +329,7 @@ static void relay_refuse(struct engine *e, struct engine_peer *p, int res, uint6
 
 		next = c->next;
 		if (c->kind == CHUNK_READ) {
-			chunk_wait(e, r, c);
+			relay_wait(e, r, c);
 			continue;
 		}
 		chunk_drop(e, c);

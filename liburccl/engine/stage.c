@@ -264,6 +264,16 @@ void chunk_drop(struct engine *e, struct chunk *c)
 	chunk_free(e, c);
 }
 
+void ops_to_lanes(struct list *ops)
+{
+	while (!list_empty(ops)) {
+		struct op *op = list_first(ops, struct op, link);
+
+		list_del(&op->link);
+		lane_add_op(op);
+	}
+}
+
 void chunks_drop(struct engine *e, struct chunk_queue *q, const struct op *op)
 {
 	struct chunk **at = &q->head, *c;
@@ -295,15 +305,15 @@ static void chunk_copied(struct engine *e, struct chunk *c)
 		chunk_hold(c);
 }
 
-static void chunk_wait(struct stage *s, struct chunk *c)
+void chunk_wait(struct chunk_queue *q, struct list *ops, struct chunk *c)
 {
 	struct op *op = c->op;
 
-	chunk_queue_add(&s->waiting, c);
+	chunk_queue_add(q, c);
 	if (op->bits & (OP_DONE_CURSOR | OP_DECIDED))
 		return;
 	list_del(&op->link);
-	list_add_tail(&op->link, &s->ops);
+	list_add_tail(&op->link, ops);
 }
 
 /* Gives the chunk a slot. A READ is posted next, a WRITE once its bytes are in the slot. */
@@ -350,7 +360,7 @@ int stage_chunk(struct engine *e, struct chunk *c)
 		return chunk_refuse(e, c, -EOPNOTSUPP, REASON_STAGE_NONE);
 	op->path |= URCCL_PATH_BOUNCE_LOCAL | URCCL_PATH_DEVICE;
 	if (!e->stage.nfree || e->stage.waiting.head) {
-		chunk_wait(&e->stage, c);
+		chunk_wait(&e->stage.waiting, &e->stage.ops, c);
 		return 0;
 	}
 	if (c->kind == CHUNK_READ) {
@@ -421,16 +431,12 @@ static void job_ended(struct engine *e, struct slot *slot)
 static uint32_t wake_waiting(struct engine *e)
 {
 	struct stage *s = &e->stage;
-	struct op *op;
 	uint32_t n = 0;
 
 	for (; s->waiting.head && s->nfree; n++)
 		chunk_start(e, chunk_queue_pop(&s->waiting));
-	while (n && !list_empty(&s->ops)) {
-		op = list_first(&s->ops, struct op, link);
-		list_del(&op->link);
-		lane_add_op(op);
-	}
+	if (n)
+		ops_to_lanes(&s->ops);
 	return n;
 }
 
