@@ -250,7 +250,6 @@ int cuda_module_launch(void *module, void *function, const struct gpu_launch *la
 int cuda_export(void *ctx, uint64_t addr, struct gpu_share *out);
 int cuda_import(void *ctx, const struct gpu_share *share, uint64_t *addr);
 int cuda_unimport(void *ctx, const struct gpu_share *share, uint64_t addr);
-int cuda_peer_enable(void *ctx, void *other);
 int cuda_dmabuf(void *ctx, uint64_t addr, uint64_t len, int *fd);
 int cuda_flush(void *ctx);
 

@@ -164,7 +164,6 @@ const struct gpu_api gpu_cuda = {
 	.export_memory = cuda_export,
 	.import_memory = cuda_import,
 	.unimport_memory = cuda_unimport,
-	.peer_enable = cuda_peer_enable,
 	.dmabuf = cuda_dmabuf,
 	.flush = cuda_flush,
 };

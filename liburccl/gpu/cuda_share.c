@@ -152,13 +152,6 @@ int cuda_unimport(void *ctx, const struct gpu_share *share, uint64_t addr)
 	return code ? code : cuda->MemAddressFree(addr, share->len);
 }
 
-int cuda_peer_enable(void *ctx, void *other)
-{
-	const struct cuda_ctx *c = ctx, *to = other;
-
-	return c->cuda->CtxEnablePeerAccess(to->ctx, 0);
-}
-
 int cuda_dmabuf(void *ctx, uint64_t addr, uint64_t len, int *fd)
 {
 	const struct cuda_ctx *c = ctx;

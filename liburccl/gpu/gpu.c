@@ -239,21 +239,6 @@ int gpu_dmabuf(struct gpu_dev *dev, uint64_t addr, uint64_t len, int *fd)
 	return dev_leave(dev, code);
 }
 
-int gpu_peer_enable(struct gpu_dev *dev, struct gpu_dev *other, int *code)
-{
-	int err;
-
-	*code = 0;
-	if (!(dev->about.peers >> other->about.index & 1))
-		return -EOPNOTSUPP;
-	err = dev_enter(dev, code);
-	if (err)
-		return err;
-	*code = dev->api->peer_enable(dev->ctx, other->ctx);
-	err = dev_leave(dev, *code);
-	return err == -EALREADY ? 0 : err;
-}
-
 /* ---- by hand ---- */
 
 static int dev_step(struct gpu_dev *dev)

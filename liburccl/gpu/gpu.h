@@ -351,8 +351,4 @@ struct gpu_mapping {
 	struct gpu_import *import;	/* held; NULL: nothing is mapped */
 };
 
-/* Helper. Lets dev's jobs reach memory of another open GPU of this process, which needs no import.
- * -EOPNOTSUPP: the machine cannot. */
-int gpu_peer_enable(struct gpu_dev *dev, struct gpu_dev *other, int *code);
-
 #endif

@@ -98,7 +98,6 @@ struct gpu_api {
 	/* Leaves share.fd open. */
 	int (*import_memory)(void *ctx, const struct gpu_share *share, uint64_t *addr);
 	int (*unimport_memory)(void *ctx, const struct gpu_share *share, uint64_t addr);
-	int (*peer_enable)(void *ctx, void *other);
 	int (*dmabuf)(void *ctx, uint64_t addr, uint64_t len, int *fd);
 	int (*flush)(void *ctx);
 };
