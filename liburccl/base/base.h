@@ -313,6 +313,16 @@ static inline uint64_t clock_now(const struct clock *c)
 	return c ? load_acquire(&c->now) : clock_ns();
 }
 
+/* ---- libraries that are loaded by name ---- */
+
+struct symbol {
+	const char *name;
+	void *at;					/* a pointer to a function pointer */
+};
+
+/* Sets the pointers of n symbols. NULL, or the name of one that the library lacks. */
+const char *symbols_find(void *library, const struct symbol *s, size_t n);
+
 /* ---- random and keyed hash ---- */
 
 int random_bytes(void *buf, size_t len);		/* Returns 0 or -errno. */

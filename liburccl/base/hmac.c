@@ -18,36 +18,25 @@ struct hmac_functions {
 			       unsigned int *out_len);
 };
 
-static int find(void *lib, const char *name, void *function)
-{
-	void *found = dlsym(lib, name);
-
-	if (!found)
-		return fail(-EOPNOTSUPP,
-			    "a shared secret needs " LIBRARY ", and the one here has "
-			    "no %s",
-			    name);
-	memcpy(function, &found, sizeof(found));
-	return 0;
-}
-
 /* Never unloads the library, because it may hold data for other threads of the program. */
 int hmac_open(struct hmac *h)
 {
 	struct hmac_functions f = {NULL, NULL, NULL};
+	const struct symbol symbols[] = {{"OPENSSL_init_crypto", &f.init},
+					 {"EVP_sha256", &f.sha256},
+					 {"HMAC", &f.hmac}};
 	void *lib = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	int err;
+	const char *missing;
 
 	if (!lib)
 		return fail(-EOPNOTSUPP, "a shared secret needs " LIBRARY " (Debian: libssl3): %s",
 			    dlerror());
-	err = find(lib, "OPENSSL_init_crypto", &f.init);
-	if (!err)
-		err = find(lib, "EVP_sha256", &f.sha256);
-	if (!err)
-		err = find(lib, "HMAC", &f.hmac);
-	if (err)
-		return err;
+	missing = symbols_find(lib, symbols, ARRAY_SIZE(symbols));
+	if (missing)
+		return fail(-EOPNOTSUPP,
+			    "a shared secret needs " LIBRARY ", and the one here has "
+			    "no %s",
+			    missing);
 	if (!f.init(NO_ATEXIT | NO_LOAD_CONFIG, NULL) || !f.sha256())
 		return fail(-EOPNOTSUPP, LIBRARY " does not give SHA-256");
 	h->digest = f.sha256();

@@ -35,10 +35,7 @@ struct reader {
 
 static int hwloc_load(struct hwloc *h)
 {
-	const struct {
-		const char *name;
-		void *at;
-	} symbols[] = {
+	const struct symbol symbols[] = {
 #define SYMBOL(x) {"hwloc_" #x, &h->x}
 		SYMBOL(get_api_version),       SYMBOL(topology_init),
 		SYMBOL(topology_set_xml),      SYMBOL(topology_set_io_types_filter),
@@ -48,21 +45,13 @@ static int hwloc_load(struct hwloc *h)
 		SYMBOL(distances_get_by_type), SYMBOL(distances_release),
 #undef SYMBOL
 	};
-	uint32_t i;
 
 	h->library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
 	if (!h->library)
 		return fail(-ENOENT, "libhwloc.so.15 cannot be loaded: %s", dlerror());
-	for (i = 0; i < ARRAY_SIZE(symbols); i++) {
-		void *at = dlsym(h->library, symbols[i].name);
-
-		if (!at)
-			goto close_library;
-		memcpy(symbols[i].at, &at, sizeof(at));
-	}
-	if (h->get_api_version() >> 16 == HWLOC_API_VERSION >> 16)
+	if (!symbols_find(h->library, symbols, ARRAY_SIZE(symbols)) &&
+	    h->get_api_version() >> 16 == HWLOC_API_VERSION >> 16)
 		return 0;
-close_library:
 	dlclose(h->library);
 	return fail(-EPROTONOSUPPORT, "libhwloc.so.15 is of another version than 2");
 }

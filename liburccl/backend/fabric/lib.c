@@ -5,36 +5,20 @@
 #include <unistd.h>
 #include "backend/fabric/fabric.h"
 
-/* to: a pointer to a function pointer. POSIX allows dlsym() to return a function; ISO C allows the
- * copy. */
-static int bind_symbol(void *handle, const char *name, void *to)
-{
-	void *p = dlsym(handle, name);
-
-	if (!p)
-		return fail(-ELIBACC, "libfabric lacks %s", name);
-	memcpy(to, &p, sizeof(p));
-	return 0;
-}
-
 static int bind_all(struct fabric_lib *lib, void *handle)
 {
 	uint32_t (*version)(void) = NULL;
-	int err = bind_symbol(handle, "fi_version", &version);
+	const struct symbol symbols[] = {
+		{"fi_version", &version},	 {"fi_getinfo", &lib->getinfo},
+		{"fi_freeinfo", &lib->freeinfo}, {"fi_dupinfo", &lib->dupinfo},
+		{"fi_fabric", &lib->fabric},	 {"fi_strerror", &lib->strerror},
+	};
+	const char *missing = symbols_find(handle, symbols, ARRAY_SIZE(symbols));
 
-	if (!err)
-		err = bind_symbol(handle, "fi_getinfo", &lib->getinfo);
-	if (!err)
-		err = bind_symbol(handle, "fi_freeinfo", &lib->freeinfo);
-	if (!err)
-		err = bind_symbol(handle, "fi_dupinfo", &lib->dupinfo);
-	if (!err)
-		err = bind_symbol(handle, "fi_fabric", &lib->fabric);
-	if (!err)
-		err = bind_symbol(handle, "fi_strerror", &lib->strerror);
-	if (!err)
-		lib->version = version();
-	return err;
+	if (missing)
+		return fail(-ELIBACC, "libfabric lacks %s", missing);
+	lib->version = version();
+	return 0;
 }
 
 /* Returns -errno if dlopen() failed for lack of a descriptor, which it does not report. 0: another

@@ -4,21 +4,15 @@
 #include <dlfcn.h>
 #include "backend/verbs/verbs.h"
 
-static int lib_find(void *lib, const char *so, const char *name, void *function)
-{
-	void *found = dlsym(lib, name);
-
-	if (!found)
-		return fail(-EOPNOTSUPP, "ib: %s has no %s: rdma-core 28 or later is needed", so,
-			    name);
-	memcpy(function, &found, sizeof(found));
-	return 0;
-}
-
 int verbs_lib_open(struct verbs_lib *lib, const char *so)
 {
+	const struct symbol symbols[] = {
+#define X(type, name, args) {"ibv_" #name, &lib->name},
+		VERBS_FUNCTIONS(X)
+#undef X
+	};
+	const char *missing;
 	void *handle, *found;
-	int err = 0;
 
 	so = so ? so : IBV_SO;
 	handle = dlopen(so, RTLD_NOW | RTLD_LOCAL);
@@ -26,14 +20,13 @@ int verbs_lib_open(struct verbs_lib *lib, const char *so)
 		return fail(-EOPNOTSUPP,
 			    "ib: needs libibverbs (Debian: libibverbs1 ibverbs-providers): %s",
 			    dlerror());
-#define X(type, name, args) \
-	if (!err)           \
-		err = lib_find(handle, so, "ibv_" #name, &lib->name);
-	VERBS_FUNCTIONS(X)
-#undef X
+	missing = symbols_find(handle, symbols, ARRAY_SIZE(symbols));
+	if (missing)
+		return fail(-EOPNOTSUPP, "ib: %s has no %s: rdma-core 28 or later is needed", so,
+			    missing);
 	found = dlsym(handle, "_ibv_query_gid_table");
 	memcpy(&lib->query_gid_table, &found, sizeof(found));
 	found = dlsym(handle, "ibv_reg_dmabuf_mr");
 	memcpy(&lib->reg_dmabuf_mr, &found, sizeof(found));
-	return err;
+	return 0;
 }
