@@ -40,15 +40,12 @@ uint64_t memory_pinned(void)
 /* Reads a file with one number. "max" and unreadable files are no limit. */
 static uint64_t read_number(const char *path)
 {
-	FILE *f = fopen(path, "re");
-	unsigned long long value = UINT64_MAX;
+	unsigned long long value;
+	char line[32];
 
-	if (!f)
-		return UINT64_MAX;
-	if (fscanf(f, "%llu", &value) != 1)
-		value = UINT64_MAX;
-	fclose(f);
-	return value;
+	return !file_line(path, line, sizeof(line)) && sscanf(line, "%llu", &value) == 1
+		       ? value
+		       : UINT64_MAX;
 }
 
 static uint64_t machine_room(void)
