@@ -515,18 +515,17 @@ int fabric_arm(struct device *dev)
 	return 0;
 }
 
-#define FABRIC_BACKEND(name_, transport_)                                                        \
-	{                                                                                        \
-		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,             \
-		.scan = name_##_scan, .open = name_##_open, .close = fabric_close,               \
-		.reg = fabric_locked_reg, .unreg = fabric_locked_unreg,                          \
-		.ep_open = fabric_locked_ep_open, .ep_free = fabric_locked_ep_free,              \
-		.ep_connect = fabric_ep_connect, .ep_close = fabric_ep_close,                    \
-		.expose = fabric_expose, .unexpose = fabric_unexpose,                            \
-		.import = fabric_locked_import, .forget = fabric_locked_forget,                  \
-		.pin = fabric_locked_pin, .unpin = fabric_locked_unpin,                          \
-		.post = fabric_locked_post, .cancel = fabric_cancel, .poll = fabric_locked_poll, \
-		.arm = fabric_locked_arm, .is_stuck = fabric_is_stuck, .end = fabric_end,        \
+#define FABRIC_BACKEND(name_, transport_)                                                          \
+	{                                                                                          \
+		.name = #name_, .transport = transport_, .chunk_bytes = CHUNK_BYTES,               \
+		.scan = name_##_scan, .open = name_##_open, .close = fabric_close,                 \
+		.reg = fabric_reg, .unreg = fabric_unreg, .ep_open = fabric_locked_ep_open,        \
+		.ep_free = fabric_locked_ep_free, .ep_connect = fabric_ep_connect,                 \
+		.ep_close = fabric_ep_close, .expose = fabric_expose, .unexpose = fabric_unexpose, \
+		.import = fabric_locked_import, .forget = fabric_locked_forget, .pin = fabric_pin, \
+		.unpin = fabric_unpin, .post = fabric_locked_post, .cancel = fabric_cancel,        \
+		.poll = fabric_locked_poll, .arm = fabric_locked_arm, .is_stuck = fabric_is_stuck, \
+		.end = fabric_end,                                                                 \
 	}
 
 const struct backend backend_fabric = FABRIC_BACKEND(fabric, URCCL_TRANSPORT_FABRIC);

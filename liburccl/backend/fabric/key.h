@@ -158,10 +158,6 @@ void fabric_lock_free(struct fabric_device *d);
 void fabric_domain_lock(struct fabric_device *d);
 void fabric_domain_unlock(struct fabric_device *d);
 /* The backend's functions, each under the domain lock. */
-int fabric_locked_reg(struct device *dev, struct extent *extent);
-int fabric_locked_unreg(struct device *dev, struct extent *extent);
-int fabric_locked_pin(struct device *dev, struct pin *pin);
-int fabric_locked_unpin(struct device *dev, struct pin *pin);
 int fabric_locked_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len);
 void fabric_locked_ep_free(struct ep *ep);
 int fabric_locked_import(struct ep *ep, const void *key, uint32_t key_len, uint64_t len,

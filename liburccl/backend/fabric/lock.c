@@ -54,50 +54,6 @@ void fabric_lock_free(struct fabric_device *d)
 
 /* ---- control thread ---- */
 
-int fabric_locked_reg(struct device *dev, struct extent *extent)
-{
-	struct fabric_device *d = fabric_device(dev);
-	int err;
-
-	fabric_domain_lock(d);
-	err = fabric_reg(dev, extent);
-	fabric_domain_unlock(d);
-	return err;
-}
-
-int fabric_locked_unreg(struct device *dev, struct extent *extent)
-{
-	struct fabric_device *d = fabric_device(dev);
-	int err;
-
-	fabric_domain_lock(d);
-	err = fabric_unreg(dev, extent);
-	fabric_domain_unlock(d);
-	return err;
-}
-
-int fabric_locked_pin(struct device *dev, struct pin *pin)
-{
-	struct fabric_device *d = fabric_device(dev);
-	int err;
-
-	fabric_domain_lock(d);
-	err = fabric_pin(dev, pin);
-	fabric_domain_unlock(d);
-	return err;
-}
-
-int fabric_locked_unpin(struct device *dev, struct pin *pin)
-{
-	struct fabric_device *d = fabric_device(dev);
-	int err;
-
-	fabric_domain_lock(d);
-	err = fabric_unpin(dev, pin);
-	fabric_domain_unlock(d);
-	return err;
-}
-
 int fabric_locked_ep_open(struct device *dev, struct ep **ep, void *addr, uint32_t *addr_len)
 {
 	struct fabric_device *d = fabric_device(dev);

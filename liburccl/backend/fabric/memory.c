@@ -77,6 +77,7 @@ int fabric_reg(struct device *dev, struct extent *extent)
 
 	if (!(d->mr_mode & FI_MR_LOCAL))
 		return 0;
+	fabric_domain_lock(d);
 	err = fabric_memory_open(d, NULL, extent, addr, extent->len, FI_READ | FI_WRITE, &mr);
 	if (!err && extent->kind == GPU_MEMORY_DEVICE)
 		mr->fid.context = OF_GPU;
@@ -86,15 +87,20 @@ int fabric_reg(struct device *dev, struct extent *extent)
 		if (!err)
 			mr->fid.context = READ_ONLY;
 	}
+	fabric_domain_unlock(d);
 	extent->mr[dev->index] = mr;
 	return err ? fail(err, "libfabric: fi_mr_reg: %s", d->lib.strerror(-err)) : 0;
 }
 
 int fabric_unreg(struct device *dev, struct extent *extent)
 {
+	struct fabric_device *d = fabric_device(dev);
 	struct fid_mr *mr = extent->mr[dev->index];
-	int err = mr ? fabric_fid_end(fabric_device(dev), &mr->fid) : 0;
+	int err;
 
+	fabric_domain_lock(d);
+	err = mr ? fabric_fid_end(d, &mr->fid) : 0;
+	fabric_domain_unlock(d);
 	if (!err)
 		extent->mr[dev->index] = NULL;
 	return err;

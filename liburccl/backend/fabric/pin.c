@@ -148,6 +148,7 @@ int fabric_pin(struct device *dev, struct pin *p)
 	made = pinned_new(d, pieces);
 	if (!made)
 		return -ENOMEM;
+	fabric_domain_lock(d);
 	if (pieces)
 		err = fabric_range_open(d, NULL, p, made->mr, &made->n, pieces);
 	if (!err)
@@ -156,13 +157,18 @@ int fabric_pin(struct device *dev, struct pin *p)
 		p->mr = made;
 	else
 		pinned_free(d, made); /* no peer has these keys */
+	fabric_domain_unlock(d);
 	return err;
 }
 
 int fabric_unpin(struct device *dev, struct pin *p)
 {
-	int err = pinned_free(fabric_device(dev), p->mr);
+	struct fabric_device *d = fabric_device(dev);
+	int err;
 
+	fabric_domain_lock(d);
+	err = pinned_free(d, p->mr);
+	fabric_domain_unlock(d);
 	if (!err)
 		p->mr = NULL;
 	return err;
