@@ -37,6 +37,17 @@ static int expose(struct engine *e, struct exposure *x, void *key)
 	return n;
 }
 
+struct exposure *exposure_find(const struct engine *e, const struct engine_peer *p, uint32_t grant,
+			       uint32_t right)
+{
+	struct exposure *x = handles_get(&e->grants, grant);
+
+	if (!x || x->peer != p || !(x->rights & right) ||
+	    (x->expires_ns != NEVER_NS && clock_now(e->config.clock) > x->expires_ns))
+		return NULL;
+	return x;
+}
+
 int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key)
 {
 	uint32_t slot = HANDLE_SLOT(x->memory->handle);

@@ -232,6 +232,9 @@ uint32_t run_commands(struct engine *e);
 void retry_commands(struct engine *e); /* checks the commands that wait */
 
 /* exposure.c */
+/* The export of this number, if the peer has it with this right now; otherwise NULL. */
+struct exposure *exposure_find(const struct engine *e, const struct engine_peer *p, uint32_t grant,
+			       uint32_t right);
 /* Bytes of the key, or -errno without any effect. */
 int exposure_begin(struct engine *e, struct exposure *x, const struct rail *rail, void *key);
 int exposure_end(struct engine *e, struct exposure *x);	  /* 0; -EINPROGRESS: call again */

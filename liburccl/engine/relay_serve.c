@@ -25,12 +25,10 @@ static struct exposure *allowed(const struct engine *e, const struct engine_peer
 				const struct relay_request *m, int *res)
 {
 	uint32_t right = m->kind == RELAY_PULL ? URCCL_RIGHT_WRITE : URCCL_RIGHT_READ;
-	struct exposure *x = handles_get(&e->grants, m->grant);
+	struct exposure *x = exposure_find(e, p, m->grant, right);
 
 	*res = -EACCES;
-	if (!x || x->peer != p || !(x->rights & right))
-		return NULL;
-	if (x->expires_ns != NEVER_NS && clock_now(e->config.clock) > x->expires_ns)
+	if (!x)
 		return NULL;
 	*res = -ERANGE;
 	if (m->len > x->len || m->off > x->len - m->len)

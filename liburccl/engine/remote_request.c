@@ -9,23 +9,10 @@
 
 #define WORD sizeof(uint64_t)
 
-/* The export, if it belongs to this peer and allows atomics now; otherwise NULL. */
-static const struct exposure *allowed(const struct engine *e, const struct engine_peer *p,
-				      uint32_t grant)
-{
-	const struct exposure *x = handles_get(&e->grants, grant);
-
-	if (!x || x->peer != p || !(x->rights & URCCL_RIGHT_ATOMIC))
-		return NULL;
-	if (x->expires_ns != NEVER_NS && clock_now(e->config.clock) > x->expires_ns)
-		return NULL;
-	return x;
-}
-
 static int32_t carry_out(const struct engine *e, const struct engine_peer *p,
 			 const struct atomic_request *m, uint64_t *old)
 {
-	const struct exposure *x = allowed(e, p, m->grant);
+	const struct exposure *x = exposure_find(e, p, m->grant, URCCL_RIGHT_ATOMIC);
 	uint64_t *word, run, expected = m->operand;
 
 	if (!x)
