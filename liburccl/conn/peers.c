@@ -77,6 +77,14 @@ uint32_t rails_up(const struct peer *p)
 	return bits;
 }
 
+void peer_cmd(struct control *c, struct peer *p, struct cmd *cmd, enum engine_cmd_type type,
+	      void (*back)(struct control *c, struct cmd *cmd))
+{
+	cmd->e.peer = p->engine;
+	cmd->e.owner = p;
+	cmd_post(c, cmd, type, back);
+}
+
 void peer_due(struct control *c, struct peer *p)
 {
 	if (list_empty(&p->due))

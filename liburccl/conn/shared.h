@@ -484,6 +484,9 @@ static inline uint64_t peer_down_ms(const struct peer *p)
 {
 	return (clock_ns() - p->lost_ns) / NSEC_PER_MSEC;
 }
+/* Posts the command about the peer, which becomes its owner. */
+void peer_cmd(struct control *c, struct peer *p, struct cmd *cmd, enum engine_cmd_type type,
+	      void (*back)(struct control *c, struct cmd *cmd));
 /* Something that it waited for has happened: peers_step() takes its next steps. */
 void peer_due(struct control *c, struct peer *p);
 

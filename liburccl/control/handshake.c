@@ -83,12 +83,10 @@ static void handshake_ask(struct control *c, struct peer *p)
 	list_del(&p->held);
 	if (!p->broken)
 		timer_stop(&p->delay);
-	p->event.e.peer = p->engine;
 	p->event.e.data = p->hello;
 	p->event.e.len = p->hello_len;
 	p->event.e.answer = p->answer;
-	p->event.e.owner = p;
-	cmd_post(c, &p->event, ENGINE_PEER_EVENT, handshake_event_back);
+	peer_cmd(c, p, &p->event, ENGINE_PEER_EVENT, handshake_event_back);
 }
 
 void handshake_unhold(struct control *c)

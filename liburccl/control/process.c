@@ -19,11 +19,8 @@ static void process_died(struct control *c, struct peer *p)
 {
 	process_leave(c, p);
 	p->died = 1;
-	if (p->added && !p->deleting) {
-		p->dying.e.peer = p->engine;
-		p->dying.e.owner = p;
-		cmd_post(c, &p->dying, ENGINE_PEER_DIED, peer_cmd_back);
-	}
+	if (p->added && !p->deleting)
+		peer_cmd(c, p, &p->dying, ENGINE_PEER_DIED, peer_cmd_back);
 	/* The peer may have sent BYE before. */
 	if (p->stage != STAGE_DOWN && p->conn)
 		conn_read(c, p->conn);

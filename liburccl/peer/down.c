@@ -50,14 +50,12 @@ void peer_down(struct control *c, struct peer *p, int cause, uint32_t reason, ui
 		peer_disconnect(c, p);
 	else if (p->conn)
 		timer_stop(&p->conn->timer);
-	p->lost.e.peer = p->engine;
 	p->lost.e.cause = cause;
 	p->lost.e.reason = reason;
 	p->lost.e.arg = arg;
 	p->lost.e.graceful = graceful;
-	p->lost.e.owner = p;
 	if (p->added)
-		cmd_post(c, &p->lost, ENGINE_PEER_LOST, peer_cmd_back);
+		peer_cmd(c, p, &p->lost, ENGINE_PEER_LOST, peer_cmd_back);
 	peer_due(c, p);
 }
 

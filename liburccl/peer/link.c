@@ -25,10 +25,8 @@ static void cut_back(struct control *c, struct cmd *cmd)
 static void cut_post(struct control *c, struct peer *p)
 {
 	p->cut_again = 0;
-	p->cutting.e.peer = p->engine;
 	p->cutting.e.arg = p->cut;
-	p->cutting.e.owner = p;
-	cmd_post(c, &p->cutting, ENGINE_PEER_CUT, cut_back);
+	peer_cmd(c, p, &p->cutting, ENGINE_PEER_CUT, cut_back);
 }
 
 /* The engine may read the command late (INLINE): it then reads the latest state from arg. */

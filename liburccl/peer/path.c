@@ -158,16 +158,14 @@ void path_await(struct control *c, struct path *path)
 		path->awaited = 1;
 		return;
 	}
-	path->taken.e.peer = path->peer->engine;
-	cmd_post(c, &path->taken, ENGINE_PEER_IDLE, path_taken_back);
+	peer_cmd(c, path->peer, &path->taken, ENGINE_PEER_IDLE, path_taken_back);
 }
 
 static void path_post(struct control *c, struct path *path)
 {
 	path->posted = 1;
 	path->connect.e.rail = &path->rail;
-	path->connect.e.peer = path->peer->engine;
-	cmd_post(c, &path->connect, ENGINE_RAIL_CONNECT, path_connect_back);
+	peer_cmd(c, path->peer, &path->connect, ENGINE_RAIL_CONNECT, path_connect_back);
 }
 
 int paths_reaching(const struct peer *p)
@@ -263,8 +261,7 @@ void path_close(struct control *c, struct path *path)
 		return;
 	}
 	path->close.e.rail = &path->rail;
-	path->close.e.peer = path->peer->engine;
-	cmd_post(c, &path->close, ENGINE_RAIL_CLOSE, path_close_back);
+	peer_cmd(c, path->peer, &path->close, ENGINE_RAIL_CLOSE, path_close_back);
 }
 
 void paths_close(struct control *c, struct peer *p)

@@ -151,9 +151,7 @@ static void peer_takes_place(struct control *c, const struct peer *p,
 	list_for_each_entry(old, &c->peers, link) {
 		if (!peer_was_at(old, p, at))
 			continue;
-		old->restarted.e.peer = old->engine;
-		old->restarted.e.owner = old;
-		cmd_post(c, &old->restarted, ENGINE_PEER_RESTARTED, peer_cmd_back);
+		peer_cmd(c, old, &old->restarted, ENGINE_PEER_RESTARTED, peer_cmd_back);
 		/* One may be dead without our knowing: the ping finds out. */
 		peer_ping(c, old);
 	}
@@ -223,9 +221,7 @@ static void peer_step(struct control *c, struct peer *p)
 		return;
 	if (p->added && !p->deleting) {
 		p->deleting = 1;
-		p->del.e.peer = p->engine;
-		p->del.e.owner = p;
-		cmd_post(c, &p->del, ENGINE_PEER_DEL, peer_cmd_back);
+		peer_cmd(c, p, &p->del, ENGINE_PEER_DEL, peer_cmd_back);
 		return;
 	}
 	if (list_empty(&p->grants) && list_empty(&p->importers))

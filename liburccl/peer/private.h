@@ -56,8 +56,6 @@ void peer_disconnect(struct control *c, struct peer *p);
 
 void peer_delay(struct control *c, struct control_timer *a);
 
-void suspend_post(struct control *c, struct peer *p, enum engine_cmd_type type,
-		  void (*back)(struct control *c, struct cmd *cmd));
 void suspend_leave(struct control *c, struct peer *p); /* the peer has no data path any more, or is
 						        * down */
 

@@ -256,11 +256,9 @@ static void rail_fenced(struct control *c, struct peer *p, uint32_t number)
 
 	if (cmd->out)
 		return;
-	cmd->e.peer = p->engine;
 	cmd->e.part = number;
-	cmd->e.owner = p;
 	p->fences_out++;
-	cmd_post(c, cmd, ENGINE_RAIL_FENCED, fenced_back);
+	peer_cmd(c, p, cmd, ENGINE_RAIL_FENCED, fenced_back);
 }
 
 void rails_closed(struct control *c, struct peer *p, uint32_t number)

@@ -274,9 +274,7 @@ static void setup_added(struct control *c, struct cmd *cmd)
 static void setup_add(struct control *c, struct peer *p)
 {
 	p->added = 1;
-	p->add.e.peer = p->engine;
-	p->add.e.owner = p;
-	cmd_post(c, &p->add, ENGINE_PEER_ADD, setup_added);
+	peer_cmd(c, p, &p->add, ENGINE_PEER_ADD, setup_added);
 }
 
 /* As in setup_added(): the engine has all rails, so the dialler may connect. */
@@ -298,7 +296,7 @@ void setup_reached(struct control *c, struct peer *p)
 	if (p->dialled || !is_trying(p) || paths_reaching(p))
 		return;
 	if (p->stage == STAGE_UP)
-		suspend_post(c, p, ENGINE_PEER_IDLE, resume_fenced);
+		peer_cmd(c, p, &p->suspend, ENGINE_PEER_IDLE, resume_fenced);
 	else if (!p->added)
 		setup_add(c, p);
 }

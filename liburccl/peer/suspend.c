@@ -52,14 +52,6 @@ static int suspend_is_free(const struct peer *p)
 	return !p->said_bye && !p->leaving && !p->broken && !p->closing;
 }
 
-void suspend_post(struct control *c, struct peer *p, enum engine_cmd_type type,
-		  void (*back)(struct control *c, struct cmd *cmd))
-{
-	p->suspend.e.peer = p->engine;
-	p->suspend.e.owner = p;
-	cmd_post(c, &p->suspend, type, back);
-}
-
 /* ---- which peer to ask ---- */
 
 static void suspend_look(struct control *c, struct peer *p, int unused);
@@ -264,11 +256,9 @@ void suspend_active(struct control *c, struct peer *p)
 	c->nqps += p->qps;
 	c->nowners += p->qps != 0;
 	idle_arm(c);
-	p->up.e.peer = p->engine;
 	p->up.e.rail = &p->path->rail;
 	p->up.e.failover = p->failover;
-	p->up.e.owner = p;
-	cmd_post(c, &p->up, ENGINE_PEER_UP, suspend_up_back);
+	peer_cmd(c, p, &p->up, ENGINE_PEER_UP, suspend_up_back);
 }
 
 void suspend_leave(struct control *c, struct peer *p)
@@ -319,13 +309,13 @@ static void suspend_look(struct control *c, struct peer *p, int unused)
 	p->path_state = PATH_LOOKING;
 	p->suspend_unused = (uint8_t)unused;
 	p->suspend_ns = clock_ns();
-	suspend_post(c, p, ENGINE_PEER_IDLE, suspend_looked);
+	peer_cmd(c, p, &p->suspend, ENGINE_PEER_IDLE, suspend_looked);
 }
 
 static void suspend_undo(struct control *c, struct peer *p)
 {
 	p->resume_wanted = p->resume_own = 0;
-	suspend_post(c, p, ENGINE_PEER_RESUME, peer_cmd_back);
+	peer_cmd(c, p, &p->suspend, ENGINE_PEER_RESUME, peer_cmd_back);
 }
 
 /* The engine has paused the peer, or not (res): tells the other side. */
@@ -360,7 +350,7 @@ static void suspend_pause(struct control *c, struct peer *p, enum path_state sta
 	p->path_state = state;
 	p->suspend_ns = clock_ns();
 	p->resume_wanted = p->resume_own = 0;
-	suspend_post(c, p, ENGINE_PEER_PAUSE, suspend_paused);
+	peer_cmd(c, p, &p->suspend, ENGINE_PEER_PAUSE, suspend_paused);
 }
 
 /* SUSPEND_YES came. Contexts that nobody drove for a while, ours or theirs, may have been asked one
