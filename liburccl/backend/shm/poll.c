@@ -8,7 +8,7 @@
 #define COPY_BYTES    (256u << 10) /* copied by one poll, to bound its time */
 #define COPY_BESIDE   (4u << 10)   /* likewise while urgent chunks are recent */
 #define COPY_RUN      (32u << 10)  /* likewise of slots of the relay, whose messages are urgent */
-#define POLL_BYTES    (256u << 10) /* least that one poll moves through rings, if available */
+#define POLL_ROUNDS   4u	   /* most that one poll does: the program's entries wait for it */
 #define QUICK_LEN     STREAM_COPY  /* chunks up to this never wait behind bulk */
 #define URGENT_LEN    (8u << 10)   /* nor do those up to this whose class is above bulk */
 #define BESIDE_LEN    (1u << 10)   /* which those above this may share with them, */
@@ -302,16 +302,13 @@ static uint32_t rings_round(struct shm_dev *d)
 	return bulk;
 }
 
-/* Moves bytes until there is an event, or at least max bytes of bulk moved. */
-static void rings_all(struct shm_dev *d, uint32_t max)
+/* Moves bytes until there is an event, or no bulk moved, or after so many rounds. */
+static void rings_all(struct shm_dev *d, uint32_t rounds)
 {
-	uint32_t moved, sum = 0;
 	struct list *pos;
 
-	do {
-		moved = rings_round(d);
-		sum += moved;
-	} while (moved && sum < max && stream_cq_empty(&d->cq));
+	while (rings_round(d) && --rounds && stream_cq_empty(&d->cq))
+		;
 	list_for_each(pos, &d->hot)
 		shm_rings_announce(list_entry(pos, struct shm_ep, hot));
 }
@@ -386,7 +383,7 @@ uint32_t shm_poll(struct device *dev, struct event *events, uint32_t n)
 		look_at_links(d);
 	if (got < n) {
 		got += copies_all(d, events + got, n - got);
-		rings_all(d, got ? 0 : POLL_BYTES);
+		rings_all(d, got ? 1 : POLL_ROUNDS);
 	}
 	if (got < n)
 		got += stream_events(&d->cq, events + got, n - got);
