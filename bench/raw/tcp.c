@@ -192,27 +192,38 @@ int main(int argc, char **argv)
 	static const struct way *const ways[] = {&way_block, &way_spin, &way_uring,
 						 &way_uring_spin};
 	struct report report;
-	unsigned int i;
+	unsigned int i, found = 0;
 
-	raw_options(&options, argc, argv,
-		    "raw_tcp: one TCP stream over loopback\n"
-		    "(--mode block|spin|uring|uring_spin for bandwidth, rtt_block|rtt_spin,\n"
-		    "many: --depth senders to one thread)");
+	raw_options(
+		&options, argc, argv,
+		"raw_tcp: one TCP stream over loopback\n"
+		"(--mode block|spin|uring|uring_spin for bandwidth, rtt_block|rtt_spin)\n"
+		"or --depth senders to one thread\n"
+		"(--mode many; with a header before each message many_staged: received into a\n"
+		"buffer and copied, many_two: the header, then the message, many_one: a message\n"
+		"with the next header, many_ahead: messages whose headers came together)");
 	options.size = options.size ? options.size : 1u << 20;
 	options.span = options.span > options.size ? options.span : options.size;
 	report_open(&report, "raw_tcp", options.json);
 	report_setting(&report, "size", "%lu", options.size);
 	report_setting(&report, "span", "%lu", options.span);
 	report_setting(&report, "congestion_control", "%s", options.cc ? options.cc : "default");
-	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (raw_wanted(&options, ways[i]->name))
-			bandwidth(&report, ways[i]);
-	if (raw_wanted(&options, "rtt_block"))
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		if (!raw_wanted(&options, ways[i]->name))
+			continue;
+		bandwidth(&report, ways[i]);
+		found = 1;
+	}
+	if (raw_wanted(&options, "rtt_block")) {
 		round_trip(&report, &way_block);
-	if (raw_wanted(&options, "rtt_spin"))
+		found = 1;
+	}
+	if (raw_wanted(&options, "rtt_spin")) {
 		round_trip(&report, &way_spin);
-	if (options.mode && raw_wanted(&options, "many"))
-		tcp_many(&report, &options);
+		found = 1;
+	}
+	if (!tcp_many(&report, &options) && !found)
+		bench_die("--mode '%s' is no case; --help lists them", options.mode);
 	report_close(&report);
 	return 0;
 }

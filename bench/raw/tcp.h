@@ -31,7 +31,10 @@ extern const struct way way_block, way_spin, way_uring, way_uring_spin;
  */
 void tcp_pair(int fd[2], const char *cc);
 
-/* --depth senders, of messages of --size, and one thread on the first CPU that receives. */
-void tcp_many(struct report *report, const struct raw_options *o);
+/*
+ * --depth senders, of messages of --size, and one thread on the first CPU that receives, in the
+ * form that --mode names. 0: it names none.
+ */
+int tcp_many(struct report *report, const struct raw_options *o);
 
 #endif
