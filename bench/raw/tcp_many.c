@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many senders, a process each, and one thread that receives from all of them by turns. */
+/*
+ * Many senders, a process each, and one thread that receives from all of them by turns. A sender
+ * has at most WINDOW calls in flight, each of which the receiver answers by a byte: without that
+ * the kernel would send what waits in full sockets in the receiver's time.
+ */
 #include "tcp.h"
 
 #include <errno.h>
@@ -15,6 +19,7 @@
 #define SENDERS	 14u
 #define RECEIVED 65536u /* bytes of one call, or of one turn */
 #define BATCH	 64u	/* messages of one call of a sender */
+#define WINDOW	 4u	/* its calls in flight */
 
 /* Goes before each message: its length and its place. As long as a header of the library. */
 struct header {
@@ -27,6 +32,8 @@ struct many {
 	uint8_t *buf;
 	uint64_t at;	       /* without headers: the place of the next byte */
 	uint64_t bytes, calls; /* without headers; receives that got some */
+	uint64_t before;       /* bytes when measuring began */
+	uint64_t answered;     /* calls of the sender */
 	uint64_t held;	       /* bytes of the next headers that are here */
 	uint32_t next, ahead;  /* the message that arrives, and those whose headers are here */
 	struct header headers[2][BATCH]; /* theirs: what is still to come; and the next ones */
@@ -63,18 +70,35 @@ static uint32_t batch(const struct raw_options *o)
 	return n < 1 ? 1 : n > BATCH ? BATCH : (uint32_t)n;
 }
 
+/* Waits until a call may be in flight. Returns how many are. */
+static uint32_t wait_for_answer(int fd, uint32_t flying)
+{
+	uint8_t answers[WINDOW];
+
+	while (flying == WINDOW) {
+		ssize_t n = recv(fd, answers, sizeof(answers), MSG_DONTWAIT);
+
+		if (!n || (n < 0 && errno != EAGAIN))
+			_exit(0); /* the receiver has ended */
+		flying -= n > 0 ? (uint32_t)n : 0;
+		sched_yield(); /* senders may share a CPU */
+	}
+	return flying;
+}
+
 /* Sends messages until it is ended. */
 static void send_all(int fd, const struct form *form, const struct raw_options *o)
 {
 	uint8_t *buf = bench_map(o->span, o->pages);
-	uint32_t n = batch(o), ahead = form->ahead ? n : 1, i;
+	uint32_t n = batch(o), ahead = form->ahead ? n : 1, flying = 0, i;
 	struct header headers[BATCH] = {0};
 	struct iovec iov[2 * BATCH];
 	struct msghdr m = {.msg_iov = iov};
 	uint64_t at = 0;
 	ssize_t sent;
 
-	for (;;) {
+	for (;; flying++) {
+		flying = wait_for_answer(fd, flying);
 		m.msg_iovlen = 0;
 		for (i = 0; i < n; i++) {
 			headers[i].len = o->size;
@@ -245,6 +269,24 @@ static const struct form forms[] = {
 
 /* ---- measuring ---- */
 
+/* Receives what a sender has in flight, and answers. */
+static void take_turn(struct many *m, const struct form *form, const struct raw_options *o)
+{
+	static const uint8_t answers[WINDOW];
+	uint32_t i = 0, due;
+	ssize_t n;
+
+	do {
+		n = form->receive(m, o);
+		if (!n || (n < 0 && errno != EAGAIN))
+			bench_die("recv: %s", n ? strerror(errno) : "a sender has ended");
+	} while (++i < WINDOW && n >= (ssize_t)(RECEIVED / 2));
+	due = (uint32_t)(m->bytes / (batch(o) * o->size) - m->answered);
+	if (due && send(m->fd, answers, due, MSG_NOSIGNAL) != due)
+		bench_die("cannot answer a sender: %s", strerror(errno));
+	m->answered += due;
+}
+
 static uint64_t receive_for(struct many *all, uint32_t n, const struct form *form,
 			    const struct raw_options *o, double seconds)
 {
@@ -252,12 +294,8 @@ static uint64_t receive_for(struct many *all, uint32_t n, const struct form *for
 	uint32_t i;
 
 	while ((double)(bench_now() - start) < seconds * 1e9) {
-		for (i = 0; i < n; i++) {
-			ssize_t got = form->receive(&all[i], o);
-
-			if (!got || (got < 0 && errno != EAGAIN))
-				bench_die("recv: %s", got ? strerror(errno) : "a sender has ended");
-		}
+		for (i = 0; i < n; i++)
+			take_turn(&all[i], form, o);
 	}
 	return bench_now() - start;
 }
@@ -275,10 +313,13 @@ static void measure(struct report *report, const struct form *form, const struct
 		start(&all[i], form, o);
 	bench_pin(o->cpu[0]);
 	receive_for(all, n, form, o, 0.1);
-	for (i = 0; i < n; i++)
-		all[i].bytes = all[i].calls = 0;
+	for (i = 0; i < n; i++) {
+		all[i].before = all[i].bytes;
+		all[i].calls = 0;
+	}
 	ns = receive_for(all, n, form, o, o->seconds);
 	for (i = 0; i < n; i++) {
+		all[i].bytes -= all[i].before;
 		bytes += all[i].bytes;
 		calls += all[i].calls;
 		least = all[i].bytes < least ? all[i].bytes : least;
