@@ -57,8 +57,10 @@ struct ring {
 		uint32_t sq_done;
 	} publish_line;
 
-	struct {			/* private to the engine */
-		_Alignas(64) uint32_t sq_head;	/* entries taken */
+	/* Private to the engine. Away from publish_line, since a CPU that polls a line may fetch
+	 * its neighbour in the same 128 bytes, too. */
+	struct {
+		_Alignas(128) uint32_t sq_head;	/* entries taken */
 		uint32_t tail;		/* CQEs posted, published or not */
 		uint32_t wake_tail;	/* behind the last of them that wakes */
 		uint32_t done;		/* entries ended, published or not */
