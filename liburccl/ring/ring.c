@@ -237,7 +237,8 @@ int ring_publish(struct ring *r)
 	wakes = (int32_t)(wake_tail - r->own.announced) > 0;
 	r->own.announced = tail;
 	r->own.wake_tail = tail;
-	__atomic_store_n(&r->publish_line.sq_done, done, __ATOMIC_SEQ_CST);
+	/* A sleeper that sees this cq_tail, which it loads first, also sees sq_done. */
+	store_release(&r->publish_line.sq_done, done);
 	__atomic_store_n(&r->publish_line.cq_tail, tail, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&r->arm_line.cq_arm, __ATOMIC_SEQ_CST))
 		return 0;
