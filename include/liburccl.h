@@ -750,12 +750,21 @@ URCCL_INLINE struct urccl_remote urccl_cqe_remote(const struct urccl_cqe *cqe)
 	return remote;
 }
 
-/* for (each CQE that is there); take them afterwards with urccl_cq_advance(). head is a
- * uint32_t. */
+/* For urccl_for_each_cqe() only: the first CQE that is there, and behind the last. */
+URCCL_INLINE uint32_t __urccl_cq_walk(const struct urccl_ring *ring, uint32_t *head)
+{
+	*head = 0;
+	if (!ring->flags)
+		return 0;
+	*head = __atomic_load_n(ring->cq_head, __ATOMIC_RELAXED);
+	return __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE);
+}
+
+/* for (each CQE that is there as the loop begins); take them afterwards with urccl_cq_advance().
+ * head is a uint32_t. */
 #define urccl_for_each_cqe(ring, head, cqe)                                                        \
-	for ((head) = (ring)->flags ? __atomic_load_n((ring)->cq_head, __ATOMIC_RELAXED) : 0;      \
-	     (ring)->flags && (head) != __atomic_load_n((ring)->cq_tail, __ATOMIC_ACQUIRE) &&      \
-	     ((cqe) = &(ring)->cqes[(head) & (ring)->cq_mask], 1);                                 \
+	for (uint32_t __urccl_end = __urccl_cq_walk((ring), &(head));                              \
+	     (head) != __urccl_end && ((cqe) = &(ring)->cqes[(head) & (ring)->cq_mask], 1);        \
 	     (head)++)
 
 /* Waits for one CQE, at most ns nanoseconds (~0: without a limit). 0, or -ETIME, -EINTR, -EPERM

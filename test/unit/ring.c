@@ -55,6 +55,25 @@ static void test_skip(struct ring *r)
 	CHECK_EQ(urccl_cq_ready(&r->pub), 0);
 }
 
+/* The walk ends before a CQE that is posted while it runs. */
+static void test_walk(struct ring *r)
+{
+	struct urccl_cqe *cqe;
+	struct urccl_sqe sqe;
+	uint32_t head, n = 0;
+
+	rig_submit(r, 2, 0, 0);
+	sqe = rig_take(r);
+	rig_end(r, &sqe);
+	ring_publish(r);
+	urccl_for_each_cqe(&r->pub, head, cqe) {
+		CHECK_EQ(cqe->user_data, n++);
+		CHECK_EQ(rig_turn(r), 1);
+	}
+	CHECK_EQ(n, 1);
+	check_seen(r, 2, 0);
+}
+
 /* An outcome before the end has MORE: it takes a CQ slot and no room. */
 static void test_more(struct ring *r)
 {
@@ -105,7 +124,8 @@ int case_ring(void)
 		CHECK_EQ(urccl_sq_space_left(&r->pub), ENTRIES);
 		test_full(r);
 		test_skip(r);
-		test_more(r);
+		test_walk(r);
+	test_more(r);
 		test_many(r);
 		test_full(r);
 		rig_close(r);
