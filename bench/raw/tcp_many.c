@@ -49,6 +49,7 @@ struct form {
 };
 
 static uint8_t staging[RECEIVED];
+static int wait_flags; /* of a sender that waits: it spins if each has a CPU */
 
 /* The receiver has its CPU alone, if there are others. */
 static void leave_cpu(int cpu)
@@ -76,12 +77,12 @@ static uint32_t wait_for_answer(int fd, uint32_t flying)
 	uint8_t answers[WINDOW];
 
 	while (flying == WINDOW) {
-		ssize_t n = recv(fd, answers, sizeof(answers), MSG_DONTWAIT);
+		ssize_t n = recv(fd, answers, sizeof(answers), wait_flags);
 
 		if (!n || (n < 0 && errno != EAGAIN))
 			_exit(0); /* the receiver has ended */
 		flying -= n > 0 ? (uint32_t)n : 0;
-		sched_yield(); /* senders may share a CPU */
+		bench_relax();
 	}
 	return flying;
 }
@@ -306,7 +307,10 @@ static void measure(struct report *report, const struct form *form, const struct
 	struct many *all = calloc(n, sizeof(*all));
 	uint64_t ns, bytes = 0, calls = 0, least = UINT64_MAX, most = 0;
 	double messages;
+	cpu_set_t set;
 
+	if (!sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) > (int)n)
+		wait_flags = MSG_DONTWAIT;
 	if (!all)
 		bench_die("out of memory");
 	for (i = 0; i < n; i++)
