@@ -6,8 +6,7 @@
 #define DIRECT_MIN 4096u  /* a shorter rest of a payload goes through staging */
 #define BULK_MIN   32768u /* a payload after which staging is kept small */
 #define STAGING	   65536u
-/* After a large payload, of which the rest is added: the end of an answer and a header, so the next
- * is received in place. */
+/* After a large payload: the end of an answer and a header, so the next is received in place. */
 #define STAGING_BULK (2 * STREAM_HEADER)
 
 static const int status_errno[STATUS_LAST] = {
@@ -342,11 +341,8 @@ uint32_t stream_into(struct stream *s, struct iovec *iov, uint32_t max_iov, uint
 	uint32_t n = 0, got = 0;
 
 	*staging = s->rx.bulk ? STAGING_BULK : STAGING;
-	if (!s->rx.active || s->rx.kind == FRAME_SEND || s->rx.left < DIRECT_MIN) {
-		if (s->rx.bulk)
-			*staging += s->rx.left;
+	if (!s->rx.active || s->rx.kind == FRAME_SEND || s->rx.left < DIRECT_MIN)
 		return 0;
-	}
 	if (s->rx.kind == FRAME_WRITE ? !s->rx.exposure : !s->rx.chunk) {
 		*staging = STAGING;
 		return 0;
