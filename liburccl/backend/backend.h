@@ -194,7 +194,7 @@ struct chunk {
 	const struct chunk_piece *pieces;
 };
 
-/* Chunks of one holder, in order. */
+/* A queue of chunks, linked by chunk.next; a chunk is in one queue at a time. */
 struct chunk_queue {
 	struct chunk *head, **tail;	/* tail: the last `next`, or head */
 };

@@ -484,7 +484,7 @@ static inline uint64_t peer_down_ms(const struct peer *p)
 {
 	return (clock_ns() - p->lost_ns) / NSEC_PER_MSEC;
 }
-/* Posts the command about the peer, which becomes its owner. */
+/* Posts a command about the peer; sets cmd.e.owner to the peer. */
 void peer_cmd(struct control *c, struct peer *p, struct cmd *cmd, enum engine_cmd_type type,
 	      void (*back)(struct control *c, struct cmd *cmd));
 /* Something that it waited for has happened: peers_step() takes its next steps. */

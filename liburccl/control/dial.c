@@ -269,6 +269,7 @@ static int what_ran_out(const struct wire_refuse *r)
 static void dial_refused(struct control *c, struct dial *d, struct host *h,
 			 const struct wire_refuse *r)
 {
+	/* Refusals that differ only in their error and reason. */
 	static const struct {
 		int res;
 		uint32_t reason;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handshake from HELLO_ACK to READY, on both sides, and all frames after it. */
+/* The handshake from PATH to READY, on both sides, and all frames after it. peer/setup.c tries the
+ * rails. */
 #include "control/private.h"
 
 /* ---- accepted ---- */

@@ -8,7 +8,7 @@
 #include "peer/peer.h"
 #include "region/region.h"
 
-/* handshake.c: the handshake from HELLO_ACK to READY, on both sides. */
+/* handshake.c: the handshake from PATH to READY, on both sides. */
 extern const struct peer_ops handshake_ops;
 /* Ends our dial, since both contexts dialled each other and the other dial is kept. */
 void handshake_yield(struct control *c, struct peer *p);

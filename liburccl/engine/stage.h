@@ -76,7 +76,7 @@ void stage_free(struct engine *e, struct chunk *c); /* chunk_free(): its slots, 
 void chunk_drop(struct engine *e, struct chunk *c);
 /* The chunk waits for a slot in q, and its entry in ops if it has bytes that are not cut yet. */
 void chunk_wait(struct chunk_queue *q, struct list *ops, struct chunk *c);
-void ops_to_lanes(struct list *ops); /* entries that waited are cut again */
+void ops_to_lanes(struct list *ops); /* entries that waited go back to their lanes */
 /* Takes the chunks of the entry out of the queue and drops them. */
 void chunks_drop(struct engine *e, struct chunk_queue *q, const struct op *op);
 void chunk_free(struct engine *e, struct chunk *c);

@@ -71,7 +71,7 @@ void resume_refused(struct control *c, struct peer *p); /* SUSPENDED came during
 void resume_timer(struct control *c, struct control_timer *a);
 
 /* link.c: local ports that lose their link. */
-int port_is_cut(struct control *c, struct device *dev); /* 1: it has no link */
+int port_is_cut(struct control *c, struct device *dev); /* 1: no link, up to 10 ms ago */
 /* Cuts the peer off if that is due, by peer.unlinked. Returns the time of the next look. */
 uint64_t link_look(struct control *c, struct peer *p);
 void link_back(struct control *c, struct peer *p); /* it has a rail again, or needs none */

@@ -147,7 +147,7 @@ static int is_open(const struct peer *p)
 }
 
 /* Checks the ports of missing rails. A port whose link is back resets the backoff, here or at the
- * dialler. Returns the time of the next check; NEVER_NS: no device reports its port. */
+ * dialler. Returns the time of the next check; NEVER_NS: none is needed. */
 static uint64_t ports_look(struct control *c, struct peer *p)
 {
 	uint32_t missing = is_open(p) ? p->rails & ~rails_up(p) : 0, unlinked = 0, n;

@@ -95,7 +95,12 @@ static void end(struct way *w, const struct urccl_cqe *cqe)
 	uint32_t i = (uint32_t)cqe->user_data;
 	struct slot *s = &w->slots[i < SLOTS ? i : 0];
 
-	CHECK(!(cqe->flags & URCCL_CQE_MORE) && w->busy--);
+	if (cqe->flags & URCCL_CQE_MORE) { /* a copy holds the buffer past the deadline */
+		CHECK(i < SLOTS && s->timed);
+		CHECK_EQ(cqe->res, -ETIMEDOUT);
+		return;
+	}
+	CHECK(w->busy--);
 	if (i == SLOTS)
 		return;
 	CHECK(i < SLOTS && s->busy);

@@ -79,6 +79,7 @@ int fabric_memory_open(struct fabric_device *d, struct fabric_endpoint *endpoint
 int fabric_is_of_gpu(const struct fabric_device *d, const struct chunk *c);
 /* 1: the chunk's bytes go to memory of a GPU, here or at the peer. */
 int fabric_reaches_gpu(const struct fabric_device *d, const struct chunk *c);
+/* Both take the domain lock. */
 int fabric_reg(struct device *dev, struct extent *extent);
 int fabric_unreg(struct device *dev, struct extent *extent);
 void *fabric_desc(const struct fabric_device *d, const struct chunk *c);
@@ -121,7 +122,7 @@ void fabric_grants_tick(struct fabric_device *d);
 int fabric_grant_fill(struct fabric_device *d, struct fabric_grant *g);
 uint32_t fabric_key_pieces(const struct fabric_device *d); /* that fit into a key */
 
-/* pin.c */
+/* pin.c: both of these take the domain lock. */
 int fabric_pin(struct device *dev, struct pin *pin);
 int fabric_unpin(struct device *dev, struct pin *pin);
 uint32_t fabric_pin_pieces(const struct fabric_pinned *p);
