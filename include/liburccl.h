@@ -750,7 +750,8 @@ URCCL_INLINE struct urccl_remote urccl_cqe_remote(const struct urccl_cqe *cqe)
 	return remote;
 }
 
-/* For urccl_for_each_cqe() only: the first CQE that is there, and behind the last. */
+/* For urccl_for_each_cqe() only: sets *head to the first CQE's index, returns the index behind the
+ * last. */
 URCCL_INLINE uint32_t __urccl_cq_walk(const struct urccl_ring *ring, uint32_t *head)
 {
 	*head = 0;
@@ -763,8 +764,13 @@ URCCL_INLINE uint32_t __urccl_cq_walk(const struct urccl_ring *ring, uint32_t *h
 /* for (each CQE that is there as the loop begins); take them afterwards with urccl_cq_advance().
  * head is a uint32_t. */
 #define urccl_for_each_cqe(ring, head, cqe)                                                        \
-	for (uint32_t __urccl_end = __urccl_cq_walk((ring), &(head));                              \
-	     (head) != __urccl_end && ((cqe) = &(ring)->cqes[(head) & (ring)->cq_mask], 1);        \
+	__urccl_for_each_cqe(ring, head, cqe, __LINE__)
+#define __urccl_for_each_cqe(ring, head, cqe, line) __urccl_walk_cq(ring, head, cqe, line)
+/* A child that the loop's body forks finds flags 0. */
+#define __urccl_walk_cq(ring, head, cqe, line)                                                     \
+	for (uint32_t __urccl_end##line = __urccl_cq_walk((ring), &(head));                        \
+	     (head) != __urccl_end##line && (ring)->flags &&                                       \
+	     ((cqe) = &(ring)->cqes[(head) & (ring)->cq_mask], 1);                                 \
 	     (head)++)
 
 /* Waits for one CQE, at most ns nanoseconds (~0: without a limit). 0, or -ETIME, -EINTR, -EPERM

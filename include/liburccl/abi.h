@@ -364,8 +364,9 @@ struct urccl_ring {
 	uint32_t *sq_tail;		/*  56 producer, seq_cst */
 	uint32_t *sq_flags;		/*  64 URCCL_SQ_NEED_WAKEUP: set by the engine, taken by
 					 *     the producer with an exchange */
-	uint32_t *sq_done;		/*  72 engine, seq_cst, once a burst: entries ended, with
-					 *     a CQE or without */
+	uint32_t *sq_done;		/*  72 engine, release, before *cq_tail: entries ended,
+					 *     with a CQE or without; a sleeper loads *cq_tail
+					 *     first */
 	uint32_t *sq_wake_at;		/*  80 consumer, before cq_arm: the *sq_done that wakes */
 	uint32_t *cq_head;		/*  88 consumer, release */
 	uint32_t *cq_tail;		/*  96 engine, seq_cst, once a burst */

@@ -125,7 +125,7 @@ int case_ring(void)
 		test_full(r);
 		test_skip(r);
 		test_walk(r);
-	test_more(r);
+		test_more(r);
 		test_many(r);
 		test_full(r);
 		rig_close(r);

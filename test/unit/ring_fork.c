@@ -28,6 +28,27 @@ static void child(struct urccl_ring *ring)
 	__urccl_ring_drive(ring);
 }
 
+/* In a child that the body of the loop forks, the loop ends. */
+static void loop(struct ring *r)
+{
+	struct urccl_cqe *cqe;
+	uint32_t head, n = 0;
+	pid_t pid = 1;
+	int status;
+
+	urccl_for_each_cqe(&r->pub, head, cqe) {
+		n += cqe != NULL;
+		if (n == 1)
+			pid = fork();
+	}
+	CHECK(pid >= 0);
+	if (!pid)
+		test_end(n != 1);
+	CHECK_EQ(n, 3);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
 int case_ring_fork(void)
 {
 	struct mailbox home;
@@ -48,6 +69,7 @@ int case_ring_fork(void)
 	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
 	CHECK_EQ(rig_turn(r), 1);
 	CHECK_EQ(urccl_cq_ready(&r->pub), 3);
+	loop(r);
 	rig_close(r);
 	return 0;
 }
