@@ -8,6 +8,7 @@
 #define COPY_BYTES    (256u << 10) /* copied by one poll, to bound its time */
 #define COPY_BESIDE   (4u << 10)   /* likewise while urgent chunks are recent */
 #define COPY_RUN      (32u << 10)  /* likewise of slots of the relay, whose messages are urgent */
+#define POLL_BYTES    (256u << 10) /* bulk of all rings after which a poll ends */
 #define POLL_ROUNDS   4u	   /* most that one poll does: the program's entries wait for it */
 #define QUICK_LEN     STREAM_COPY  /* chunks up to this never wait behind bulk */
 #define URGENT_LEN    (8u << 10)   /* nor do those up to this whose class is above bulk */
@@ -302,13 +303,16 @@ static uint32_t rings_round(struct shm_dev *d)
 	return bulk;
 }
 
-/* Moves bytes until there is an event, or no bulk moved, or after so many rounds. */
+/* Moves bytes until there is an event, no bulk moved, or enough of it did; rounds at most. */
 static void rings_all(struct shm_dev *d, uint32_t rounds)
 {
+	uint32_t moved, sum = 0;
 	struct list *pos;
 
-	while (rings_round(d) && --rounds && stream_cq_empty(&d->cq))
-		;
+	do {
+		moved = rings_round(d);
+		sum += moved;
+	} while (moved && --rounds && sum < POLL_BYTES && stream_cq_empty(&d->cq));
 	list_for_each(pos, &d->hot)
 		shm_rings_announce(list_entry(pos, struct shm_ep, hot));
 }
