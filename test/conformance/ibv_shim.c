@@ -31,6 +31,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -540,14 +541,18 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 	REAL(ibv_ack_cq_events)(cq, n);
 }
 
+/* Several threads may call it at once, each for a QP of its own. */
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	int rc = REAL(ibv_modify_qp)(qp, attr, mask);
 
+	pthread_mutex_lock(&lock);
 	if (!rc && mask & IBV_QP_AV && shim_nroutes < 256) {
 		shim_routes[shim_nroutes].sl = attr->ah_attr.sl;
 		shim_routes[shim_nroutes++].tclass = attr->ah_attr.grh.traffic_class;
 	}
+	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
